@@ -1,0 +1,110 @@
+#include "alloc/address_range.h"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "runtime/limits.h"
+
+namespace sluice {
+
+Result<AddressRange> AddressRange::reserve(Device &device, uint64_t bytes) {
+  const uint64_t granularity = device.facts().granularity_bytes;
+  const uint64_t rounded = (bytes + granularity - 1) / granularity * granularity;
+  CUdeviceptr address = 0;
+  SLUICE_CUDA(device.driver(), cuMemAddressReserve,
+              fmt::format("{} of device addresses", format_size(rounded)), &address, rounded, 0, 0,
+              0);
+  return AddressRange(device, address, rounded);
+}
+
+AddressRange::AddressRange(AddressRange &&other) noexcept
+    : device_(other.device_),
+      address_(std::exchange(other.address_, 0)),
+      reserved_(std::exchange(other.reserved_, 0)),
+      mapped_(std::exchange(other.mapped_, 0)),
+      handles_(std::move(other.handles_)) {}
+
+AddressRange::~AddressRange() {
+  if (address_ == 0) return;
+  if (mapped_ != 0)
+    if (DeviceMemory *memory = device_->existing_part<DeviceMemory>()) unmap_from(*memory, 0);
+  give_back(*device_, "cuMemAddressFree",
+            [&] { return device_->cuda().cuMemAddressFree(address_, reserved_); });
+}
+
+// Another answer than memory is given a bounded number of tries: "not ready" comes from Windows
+// and WSL2 right after an unmapping.
+Status AddressRange::grant_access(uint64_t offset, uint64_t bytes) {
+  CUmemAccessDesc access{};
+  access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  access.location.id = device_->handle();
+  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  CUresult result = CUDA_SUCCESS;
+  for (uint32_t attempt = 0; attempt < kAccessAttempts; ++attempt) {
+    result = device_->cuda().cuMemSetAccess(address_ + offset, bytes, &access, 1);
+    device_->counters().access_grants.add();
+    if (result != CUDA_ERROR_NOT_READY) break;
+    device_->counters().access_retries.add();
+    std::this_thread::sleep_for(std::chrono::microseconds(50u << attempt));
+  }
+  if (result == CUDA_SUCCESS) return {};
+  return device_->driver().failure("cuMemSetAccess", result,
+                                   fmt::format("access to {}", format_size(bytes)));
+}
+
+Status AddressRange::map_new(DeviceMemory &memory, uint64_t bytes, uint64_t *mapped_end) {
+  const uint64_t granularity = device_->facts().granularity_bytes;
+  const uint64_t goal = (bytes + granularity - 1) / granularity * granularity;
+  const uint64_t largest = kMaxHandleBytes / granularity * granularity;
+  handles_.reserve(handles_.size() + (goal - mapped_) / largest + 1);
+  while (*mapped_end < goal) {
+    SLUICE_ASSIGN(const PhysicalHandle handle, memory.take(std::min(goal - *mapped_end, largest)));
+    const CUresult result =
+        device_->cuda().cuMemMap(address_ + *mapped_end, handle.bytes, 0, handle.handle, 0);
+    if (result != CUDA_SUCCESS) {
+      memory.put(handle);
+      return device_->driver().failure("cuMemMap", result);
+    }
+    device_->counters().maps.add();
+    handles_.push_back(handle);
+    *mapped_end += handle.bytes;
+  }
+  return grant_access(mapped_, *mapped_end - mapped_);
+}
+
+Status AddressRange::map_up_to(DeviceMemory &memory, uint64_t bytes) {
+  if (bytes <= mapped_) return {};
+  const uint64_t before = mapped_;
+  uint64_t end = mapped_;
+  Status status = map_new(memory, bytes, &end);
+  mapped_ = end;
+  if (!status.ok()) unmap_from(memory, before);
+  return status;
+}
+
+uint64_t AddressRange::cut_offset(uint64_t bytes) const noexcept {
+  uint64_t offset = 0;
+  for (const PhysicalHandle &handle : handles_) {
+    if (offset >= bytes) break;
+    offset += handle.bytes;
+  }
+  return offset;
+}
+
+void AddressRange::unmap_from(DeviceMemory &memory, uint64_t offset) noexcept {
+  if (offset >= mapped_) return;
+  const bool unmapped = give_back(*device_, "cuMemUnmap", [&] {
+    return device_->cuda().cuMemUnmap(address_ + offset, mapped_ - offset);
+  });
+  device_->counters().unmaps.add();
+  while (mapped_ > offset) {
+    const PhysicalHandle handle = handles_.back();
+    handles_.pop_back();
+    mapped_ -= handle.bytes;
+    // A handle that may still be mapped is never handed to someone else.
+    if (unmapped) memory.put(handle);
+  }
+}
+
+}  // namespace sluice

@@ -1,0 +1,55 @@
+// Physical VRAM of one device: handles made under the cap, pooled by size for reuse.
+//
+// A handle can't be split and mapping costs the same whatever its size, so few large ones are
+// made. Pooled handles count under the cap and go before anything is refused.
+//
+// Threads: any; no lock is held across a driver call.
+#pragma once
+
+#include <cuda.h>
+
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "runtime/device.h"
+
+namespace sluice {
+
+struct PhysicalHandle {
+  CUmemGenericAllocationHandle handle = 0;
+  uint64_t bytes = 0;
+};
+
+class DeviceMemory final : public DevicePart {
+ public:
+  static constexpr PartSlot kSlot = PartSlot::kMemory;
+  static Result<std::unique_ptr<DeviceMemory>> create(Device &device);
+  ~DeviceMemory() override;
+  Status close() override;
+
+  // `bytes` is a multiple of the granularity. Takes a pooled one, or makes one.
+  Result<PhysicalHandle> take(uint64_t bytes);
+  void put(PhysicalHandle handle) noexcept;  // it is mapped nowhere
+  uint64_t trim() noexcept;
+  void trim_to_limit() noexcept;  // while the cap is passed
+  uint64_t pooled_bytes() const noexcept;
+
+  Device &device() const noexcept { return device_; }
+
+ private:
+  explicit DeviceMemory(Device &device) : device_(device) {}
+  bool take_pooled(uint64_t bytes, PhysicalHandle *out) noexcept;
+  bool release_one() noexcept;
+  void release(PhysicalHandle handle) noexcept;
+  Status charge(uint64_t bytes);
+  Result<PhysicalHandle> make(uint64_t bytes);
+
+  Device &device_;
+  mutable std::mutex mutex_;
+  std::vector<PhysicalHandle> pool_;
+  uint64_t pooled_bytes_ = 0;
+  size_t made_ = 0;  // the pool has room for all of them
+};
+
+}  // namespace sluice

@@ -1,0 +1,127 @@
+#include "alloc/growable_buffer.h"
+
+#include <algorithm>
+#include <thread>
+
+#include "runtime/limits.h"
+
+namespace sluice {
+
+class GrowableBuffer::Tail final : public Retired {
+ public:
+  Tail(std::shared_ptr<GrowableBuffer> buffer, uint64_t offset)
+      : buffer_(std::move(buffer)), offset_(offset) {}
+  void release() noexcept override { buffer_->release_tail(offset_); }
+
+ private:
+  std::shared_ptr<GrowableBuffer> buffer_;
+  uint64_t offset_;
+};
+
+class GrowableBuffer::Whole final : public Retired {
+ public:
+  void release() noexcept override { buffer.reset(); }
+  std::shared_ptr<GrowableBuffer> buffer;
+};
+
+GrowableBuffer::GrowableBuffer(DeviceMemory &memory, AddressRange range, uint64_t max_bytes)
+    : device_(memory.device()),
+      memory_(memory),
+      range_(std::move(range)),
+      max_bytes_(max_bytes),
+      whole_(std::make_unique<Whole>()) {}
+
+GrowableBuffer::~GrowableBuffer() = default;
+
+Result<std::shared_ptr<GrowableBuffer>> GrowableBuffer::create(Device &device,
+                                                               uint64_t max_bytes) {
+  if (max_bytes == 0 || max_bytes > kMaxBufferBytes)
+    return error(SLUICE_INVALID_ARGUMENT, "a buffer of {} bytes; 1 to {} are possible", max_bytes,
+                 kMaxBufferBytes);
+  SLUICE_ASSIGN(DeviceMemory * memory, device.part<DeviceMemory>());
+  SLUICE_ASSIGN(AddressRange range, AddressRange::reserve(device, max_bytes));
+  return std::shared_ptr<GrowableBuffer>(
+      new GrowableBuffer(*memory, std::move(range), max_bytes));
+}
+
+Status GrowableBuffer::grow(uint64_t bytes) {
+  if (bytes > max_bytes_)
+    return error(SLUICE_INVALID_ARGUMENT, "growing a buffer to {} bytes; its maximum is {}", bytes,
+                 max_bytes_);
+  std::unique_lock lock(mutex_);
+  if (bytes <= size_.load(std::memory_order_relaxed)) return {};
+  SLUICE_TRY(wait_for_tail(lock));
+  SLUICE_TRY(range_.map_up_to(memory_, bytes));
+  size_.store(range_.mapped_bytes(), std::memory_order_release);
+  return {};
+}
+
+// New work must not write to the tail while old work still reads it.
+Status GrowableBuffer::wait_for_tail(std::unique_lock<std::mutex> &lock) {
+  while (waiting_tails_ != 0) {
+    const std::vector<Use> uses = uses_;
+    lock.unlock();
+    for (const Use &use : uses) {
+      device_.counters().stream_waits.add();
+      SLUICE_TRY(use.event->wait_on_host());
+    }
+    device_.retirement().poll();
+    std::this_thread::yield();  // another thread may be releasing it right now
+    lock.lock();
+  }
+  return {};
+}
+
+void GrowableBuffer::drop_passed_uses() noexcept {
+  std::erase_if(uses_, [](const Use &use) {
+    auto passed = use.event->passed();
+    return passed.ok() && passed.value();
+  });
+}
+
+Status GrowableBuffer::use(CUstream stream) {
+  SLUICE_ASSIGN(const StreamKey key, identify_stream(device_, stream));
+  const std::lock_guard lock(mutex_);
+  if (key.unique)
+    for (Use &use : uses_)
+      if (use.key == key) return use.event->record(stream);
+  drop_passed_uses();
+  uses_.reserve(uses_.size() + 1);
+  whole_->events.reserve(uses_.size() + 1);
+  auto event = std::make_shared<Event>();
+  SLUICE_ASSIGN(*event, device_.events().take());
+  SLUICE_TRY(event->record(stream));
+  uses_.push_back({key, std::move(event)});
+  return {};
+}
+
+Status GrowableBuffer::shrink(uint64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  const uint64_t offset = range_.cut_offset(bytes);
+  if (offset >= size_.load(std::memory_order_relaxed)) return {};
+  auto tail = std::make_unique<Tail>(shared_from_this(), offset);
+  for (const Use &use : uses_) tail->events.push_back(use.event);
+  size_.store(offset, std::memory_order_release);
+  ++waiting_tails_;
+  device_.retirement().add(std::move(tail));
+  return {};
+}
+
+void GrowableBuffer::release_tail(uint64_t offset) noexcept {
+  const std::lock_guard lock(mutex_);
+  range_.unmap_from(memory_, offset);
+  --waiting_tails_;
+}
+
+void GrowableBuffer::retire(std::shared_ptr<GrowableBuffer> buffer) noexcept {
+  GrowableBuffer &self = *buffer;
+  std::unique_ptr<Whole> whole = std::move(self.whole_);
+  for (Use &use : self.uses_) whole->events.push_back(std::move(use.event));
+  self.uses_.clear();
+  Retirement &retirement = self.device_.retirement();
+  whole->buffer = std::move(buffer);
+  retirement.add(std::move(whole));
+  retirement.poll();
+}
+
+}  // namespace sluice

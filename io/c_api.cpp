@@ -1,0 +1,118 @@
+// Files and reads in the C API: thin bodies.
+#include "runtime/c_api.h"
+
+#include "io/read_call.h"
+#include "runtime/limits.h"
+
+using namespace sluice;
+
+namespace {
+
+CUstream as_stream(void *stream) { return static_cast<CUstream>(stream); }
+
+}  // namespace
+
+extern "C" {
+
+sluice_status sluice_file_open(sluice_runtime *runtime, const char *path, sluice_file **out_file) {
+  return guarded([&]() -> Status {
+    SLUICE_TRY(need_result(out_file, "out_file"));
+    SLUICE_TRY(need(runtime, "runtime"));
+    SLUICE_TRY(need(path, "path"));
+    auto handle = std::make_unique<sluice_file>();
+    SLUICE_ASSIGN(handle->owned, File::open(*runtime->runtime, path));
+    handle->file = handle->owned.get();
+    *out_file = handle.release();
+    return {};
+  });
+}
+
+sluice_status sluice_file_close(sluice_file *file) {
+  if (!file || process_is_exiting() || process_was_forked()) return SLUICE_OK;
+  return guarded([&]() -> Status {
+    if (!file->owned)
+      return error(SLUICE_INVALID_ARGUMENT, "{} belongs to a checkpoint, and is closed with it",
+                   file->file->path());
+    if (file->file->uses() != 0)
+      return error(SLUICE_BUSY, "{}: {} reads use it", file->file->path(), file->file->uses());
+    delete file;
+    return {};
+  });
+}
+
+sluice_status sluice_file_info_get(sluice_file *file, sluice_file_info *out_info) {
+  return fill_struct(file, "file", out_info, "out_info",
+                     [](sluice_file &from, sluice_file_info &info) -> Status {
+                       File &inner = *from.file;
+                       info.size_bytes = inner.size_bytes();
+                       info.cached_bytes = inner.cached_bytes(0, inner.size_bytes());
+                       info.direct_io = inner.direct() >= 0;
+                       info.direct_alignment =
+                           info.direct_io ? static_cast<uint32_t>(kDirectAlignment) : 0;
+                       copy_text(info.direct_io_reason, inner.direct_reason());
+                       return {};
+                     });
+}
+
+sluice_status sluice_read_submit(sluice_device *device, const sluice_read_range *ranges,
+                                 size_t count, void *stream, sluice_read **out_read) {
+  return guarded([&]() -> Status {
+    SLUICE_TRY(need_result(out_read, "out_read"));
+    SLUICE_TRY(need(device, "device"));
+    SLUICE_TRY(need(ranges, "ranges"));
+    if (count == 0 || count > kMaxRanges)
+      return error(SLUICE_INVALID_ARGUMENT, "{} ranges; 1 to {} are possible", count, kMaxRanges);
+    SLUICE_ASSIGN(auto scope, DriverScope::enter(*device->device));
+    SLUICE_ASSIGN(auto read, start_read(*device->device, {ranges, count}, as_stream(stream)));
+    *out_read = read.release();
+    return {};
+  });
+}
+
+sluice_status sluice_read_wait(sluice_read *read) {
+  return guarded([&]() -> Status {
+    SLUICE_TRY(need(read, "read"));
+    return finish_read(*read);
+  });
+}
+
+sluice_status sluice_read_progress(const sluice_read *read, uint64_t *out_done,
+                                   uint64_t *out_total) {
+  return guarded([&]() -> Status {
+    if (out_done) *out_done = 0;
+    if (out_total) *out_total = 0;
+    SLUICE_TRY(need(read, "read"));
+    if (out_done) *out_done = read->job->done_bytes.load(std::memory_order_relaxed);
+    if (out_total) *out_total = read->job->plan.total_bytes;
+    return {};
+  });
+}
+
+sluice_status sluice_read_cancel(sluice_read *read) {
+  return guarded([&]() -> Status {
+    SLUICE_TRY(need(read, "read"));
+    read->reader->cancel(*read->job);
+    return {};
+  });
+}
+
+void sluice_read_release(sluice_read *read) {
+  if (!read || process_is_exiting() || process_was_forked()) return;
+  abandon_read(*read);
+  delete read;
+}
+
+sluice_status sluice_io_info_get(sluice_device *device, sluice_io_info *out_info) {
+  return fill_struct(device, "device", out_info, "out_info",
+                     [](sluice_device &from, sluice_io_info &info) -> Status {
+                       Reader *reader = from.device->existing_part<Reader>();
+                       if (!reader) return {};
+                       info.backend = reader->uses_uring() ? SLUICE_IO_URING : SLUICE_IO_THREADS;
+                       info.direct = reader->last_direct();
+                       info.fixed_buffers = reader->fixed_buffers();
+                       copy_text(info.reason, reader->reason());
+                       return {};
+                     });
+}
+
+}  // extern "C"

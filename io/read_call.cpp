@@ -1,0 +1,122 @@
+#include "io/read_call.h"
+
+#include <algorithm>
+
+#include "alloc/pinned_arenas.h"
+#include "io/read_path.h"
+#include "runtime/stream_key.h"
+
+namespace sluice {
+namespace {
+
+std::string range_name(const sluice_read_range &range, size_t index) {
+  return range.name ? fmt::format("range {} ('{}')", index, range.name)
+                    : fmt::format("range {}", index);
+}
+
+Status check_range(const sluice_read_range &range, size_t index) {
+  if (!range.file || !range.file->file)
+    return error(SLUICE_INVALID_ARGUMENT, "{} has no file", range_name(range, index));
+  const File &file = *range.file->file;
+  if (range.file_offset > file.size_bytes() ||
+      range.size_bytes > file.size_bytes() - range.file_offset)
+    return error(SLUICE_INVALID_ARGUMENT, "{}: {} bytes at {} pass the end of {}, which has {}",
+                 range_name(range, index), range.size_bytes, range.file_offset, file.path(),
+                 file.size_bytes());
+  if (range.size_bytes != 0 && range.device_address == 0 && !range.host_address)
+    return error(SLUICE_INVALID_ARGUMENT, "{} has neither a device nor a host address",
+                 range_name(range, index));
+  return {};
+}
+
+// The files of a read, and for each the way that its bytes take.
+struct FilePath {
+  File *file;
+  uint64_t first, end;
+  ReadPath path;
+};
+
+FilePath &path_of(std::vector<FilePath> &paths, const sluice_read_range &range) {
+  File *file = range.file->file;
+  const uint64_t end = range.file_offset + range.size_bytes;
+  // Ranges of one file mostly follow each other.
+  for (size_t i = paths.size(); i-- > 0;) {
+    if (paths[i].file != file) continue;
+    paths[i].first = std::min(paths[i].first, range.file_offset);
+    paths[i].end = std::max(paths[i].end, end);
+    return paths[i];
+  }
+  paths.push_back({file, range.file_offset, end, {}});
+  return paths.back();
+}
+
+std::string describe(const Reader &reader, const std::vector<FilePath> &paths) {
+  std::string reason = reader.backend_reason();
+  if (paths.empty()) return reason;
+  reason += "; " + paths.front().path.reason;
+  if (paths.size() > 1) reason += fmt::format(" (first of {} files)", paths.size());
+  return reason;
+}
+
+Result<std::vector<ReadRange>> decide_ranges(Device &device, Reader &reader,
+                                             std::span<const sluice_read_range> given,
+                                             ReadJob &job) {
+  std::vector<FilePath> paths;
+  for (size_t i = 0; i < given.size(); ++i) {
+    SLUICE_TRY(check_range(given[i], i));
+    path_of(paths, given[i]);
+  }
+  bool direct = false;
+  job.files.reserve(paths.size());
+  for (FilePath &path : paths) {
+    path.path = choose_path(*path.file, path.first, path.end - path.first);
+    direct |= path.path.direct;
+    path.file->use_begins();
+    job.files.push_back(path.file);
+  }
+  reader.set_path(direct, describe(reader, paths));
+  PinnedArenas *arenas = device.existing_part<PinnedArenas>();
+  std::vector<ReadRange> ranges;
+  ranges.reserve(given.size());
+  for (const sluice_read_range &range : given) {
+    const ReadPath &path = path_of(paths, range).path;
+    auto *host = static_cast<std::byte *>(range.host_address);
+    const bool pinned = host && arenas && arenas->contains(host, range.size_bytes);
+    ranges.push_back({range.file->file, range.file_offset, range.size_bytes, range.device_address,
+                      host, pinned, path.direct, path.cached, range.name});
+  }
+  return ranges;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<sluice_read>> start_read(Device &device,
+                                            std::span<const sluice_read_range> given,
+                                            CUstream stream) {
+  SLUICE_TRY(identify_stream(device, stream).take_status());
+  SLUICE_ASSIGN(Reader * reader, device.part<Reader>());
+  auto read = std::make_unique<sluice_read>();
+  read->reader = reader;
+  read->job = std::make_unique<ReadJob>(device, stream);
+  SLUICE_ASSIGN(const auto ranges, decide_ranges(device, *reader, given, *read->job));
+  SLUICE_TRY(reader->submit(*read->job, ranges));
+  return read;
+}
+
+Status finish_read(sluice_read &read) {
+  ReadJob &job = *read.job;
+  if (!job.settled) {
+    SLUICE_ASSIGN(auto scope, DriverScope::enter(job.device));
+    read.reader->wait(job, 0);
+  }
+  return job.status.copy();
+}
+
+void abandon_read(sluice_read &read) noexcept {
+  if (read.job->settled) return;
+  const DriverScope scope = DriverScope::insist(read.job->device);
+  read.reader->cancel(*read.job);
+  read.reader->wait(*read.job, 0);
+}
+
+}  // namespace sluice

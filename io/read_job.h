@@ -1,0 +1,49 @@
+// One call's worth of reading: its plan and how far it has come.
+//
+// Threads: `plan` and `files` don't change once submitted; the rest is under the reader's mutex,
+// except the progress counter.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <memory>
+#include <vector>
+
+#include "io/read_plan.h"
+#include "runtime/device.h"
+
+namespace sluice {
+
+class Reader;
+
+struct ReadJob {
+  ReadJob(Device &owner, CUstream caller) : device(owner), stream(caller) {
+    device.child_opened();
+  }
+  ~ReadJob() {
+    for (File *file : files) file->use_ends();
+    device.child_closed();
+  }
+  ReadJob(const ReadJob &) = delete;
+  ReadJob &operator=(const ReadJob &) = delete;
+
+  Device &device;
+  const CUstream stream;
+  ReadPlan plan;
+  std::vector<File *> files;  // each once; held in use
+  Event start;                // behind what the caller had queued at the submit
+  std::atomic<uint64_t> done_bytes{0};
+
+  size_t next_piece = 0;
+  size_t in_flight = 0;
+  bool finished = false;
+  bool cancelled = false;
+  uint64_t participants = 0;  // workers whose streams have copies of it, one bit each
+  Status status;              // the first failure
+  std::condition_variable changed;
+
+  std::atomic<bool> stopped{false};  // failed or cancelled: what has not begun is dropped
+  bool settled = false;  // wait has run to its end, `status` is its answer
+};
+
+}  // namespace sluice

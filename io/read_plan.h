@@ -1,0 +1,57 @@
+// From ranges to reads: a pure function, no files or devices touched.
+//
+// Ranges that lie near each other in a file share one read into a slot of the ring; each range's
+// part is then copied from the slot to where it belongs (a segment). A range that goes to host
+// memory alone, or to pinned host memory and a device, is read straight into that memory.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "io/file.h"
+
+namespace sluice {
+
+struct ReadRange {
+  File *file = nullptr;
+  uint64_t offset = 0;
+  uint64_t bytes = 0;
+  uint64_t device_address = 0;
+  std::byte *host = nullptr;
+  bool host_pinned = false;  // a copy engine may read from `host`
+  bool direct = false;       // read around the page cache
+  bool cached = false;       // most of it is in the page cache
+  const char *name = nullptr;
+};
+
+struct ReadSegment {
+  uint32_t buffer_offset = 0;
+  uint32_t bytes = 0;
+  uint64_t device_address = 0;
+  std::byte *host = nullptr;
+};
+
+struct ReadPiece {
+  File *file = nullptr;
+  uint64_t offset = 0;
+  uint32_t length_bytes = 0;  // to ask for when direct
+  uint32_t needed_bytes = 0;  // that must arrive
+  bool direct = false;
+  bool cached = false;
+  std::byte *host = nullptr;  // read straight to here; nullptr: into a slot
+  uint32_t first_segment = 0;
+  uint32_t segment_count = 0;
+  uint64_t payload_bytes = 0;  // of the ranges, for progress
+  const char *name = nullptr;  // of the first range in it
+};
+
+struct ReadPlan {
+  std::vector<ReadPiece> pieces;
+  std::vector<ReadSegment> segments;
+  uint64_t total_bytes = 0;
+};
+
+// `slot_bytes` is a multiple of kDirectAlignment.
+ReadPlan plan_reads(std::span<const ReadRange> ranges, uint64_t slot_bytes);
+
+}  // namespace sluice

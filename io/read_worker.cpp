@@ -1,0 +1,219 @@
+#include "io/read_worker.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "runtime/os.h"
+
+namespace sluice {
+
+Result<std::unique_ptr<ReadWorker>> ReadWorker::create(Reader &reader, uint32_t index,
+                                                       std::unique_ptr<UringQueue> queue,
+                                                       uint32_t depth) {
+  std::unique_ptr<ReadWorker> worker(new ReadWorker(reader, index, std::move(queue), depth));
+  SLUICE_CUDA(reader.device().driver(), cuStreamCreate, "a copy stream", &worker->stream_,
+              CU_STREAM_NON_BLOCKING);
+  return worker;
+}
+
+ReadWorker::~ReadWorker() {
+  if (stream_)
+    give_back(device_, "cuStreamDestroy", [&] { return device_.cuda().cuStreamDestroy(stream_); });
+}
+
+Status ReadWorker::start() {
+  const int result = os().thread_start(&ReadWorker::thread_body, this, &thread_);
+  if (result != 0) return system_error("pthread_create", -result, "a reading thread");
+  started_ = true;
+  return {};
+}
+
+void ReadWorker::join() noexcept {
+  if (started_) os().thread_join(thread_);
+  started_ = false;
+}
+
+void ReadWorker::thread_body(void *self) { static_cast<ReadWorker *>(self)->run(); }
+
+Status ReadWorker::prepare_thread() noexcept {
+  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+  SLUICE_CUDA(device_.driver(), cuCtxSetCurrent, "a reading thread", device_.context());
+  SLUICE_CUDA(device_.driver(), cuThreadExchangeStreamCaptureMode, "a reading thread", &mode);
+  return {};
+}
+
+void ReadWorker::run() noexcept {
+  broken_ = prepare_thread();
+  if (!broken_.ok()) broken_ = prepare_thread();
+  for (;;) {
+    while (busy_ < in_flight_.size() && begin_next(busy_ == 0)) {
+    }
+    if (busy_ != 0) {
+      complete_one();
+    } else if (!waiting_.job) {
+      return;  // begin_next waited and the reader stops
+    }
+  }
+}
+
+ReadWorker::InFlight *ReadWorker::free_entry() noexcept {
+  const auto found = std::find_if(in_flight_.begin(), in_flight_.end(),
+                                  [](const InFlight &entry) { return !entry.taken.job; });
+  return found == in_flight_.end() ? nullptr : &*found;
+}
+
+// Takes a piece and a slot for it and begins to read. With `wait` it blocks for both; otherwise
+// false when there is none right now.
+bool ReadWorker::begin_next(bool wait) noexcept {
+  if (!waiting_.job) {
+    if (wait && queue_ && !queue_->broken() && reader_.idle()) queue_->forget_files();
+    waiting_ = reader_.take(wait);
+  }
+  if (!waiting_.job) return false;
+  Slot *slot = nullptr;
+  if (!waiting_.piece->host) {
+    auto acquired = reader_.ring().acquire(wait);
+    if (!acquired.ok()) {
+      reader_.finish(std::exchange(waiting_, {}), acquired.take_status());
+      return true;
+    }
+    slot = acquired.value();
+    if (!slot) return false;
+  }
+  InFlight &entry = *free_entry();
+  entry.taken = std::exchange(waiting_, {});
+  entry.slot = slot;
+  ++busy_;
+  begin(entry);
+  return true;
+}
+
+void ReadWorker::begin(InFlight &entry) noexcept {
+  const ReadPiece &piece = *entry.taken.piece;
+  entry.operation = {};
+  entry.operation.file = piece.file;
+  entry.operation.buffer = entry.slot ? entry.slot->data : piece.host;
+  entry.operation.offset = piece.offset;
+  entry.operation.length_bytes = piece.length_bytes;
+  entry.operation.needed_bytes = piece.needed_bytes;
+  entry.operation.direct = piece.direct && piece.file->direct() >= 0;
+  entry.operation.fixed = queue_ && entry.slot && queue_->fixed_buffers();
+  if (!broken_.ok() || entry.taken.job->stopped.load(std::memory_order_relaxed))
+    return end(entry, false);
+  // What is in the page cache is copied by this thread; the ring's own would do it one by one.
+  const bool inline_read =
+      piece.cached && !entry.operation.direct &&
+      device_.runtime().options().io == SLUICE_IO_AUTO;
+  if (queue_ && !queue_->broken() && !inline_read) return queue_->submit(entry.operation);
+  perform(entry);
+}
+
+void ReadWorker::perform(InFlight &entry) noexcept {
+  ReadOperation &operation = entry.operation;
+  operation.fixed = false;
+  for (;;) {
+    const int64_t result = os().read_at(operation.descriptor(), operation.next_buffer(),
+                                        operation.next_bytes(), operation.next_offset());
+    const ReadStep step = operation.advance(static_cast<int>(result));
+    if (step != ReadStep::kAgain) return end(entry, step == ReadStep::kDone);
+  }
+}
+
+void ReadWorker::complete_one() noexcept {
+  const UringQueue::Completion completion = queue_->wait_one();
+  const auto found =
+      std::find_if(in_flight_.begin(), in_flight_.end(), [&](const InFlight &entry) {
+        return &entry.operation == completion.operation;
+      });
+  InFlight &entry = *found;
+  if (!completion.performed) return perform(entry);
+  const ReadStep step = entry.operation.advance(completion.result);
+  if (step != ReadStep::kAgain) return end(entry, step == ReadStep::kDone);
+  if (queue_->broken()) return perform(entry);
+  queue_->submit(entry.operation);
+}
+
+void ReadWorker::count(const InFlight &entry) noexcept {
+  Counters &counters = device_.counters();
+  counters.reads.add();
+  if (entry.operation.direct) counters.direct_reads.add();
+  counters.bytes_read.add(entry.operation.got_bytes);
+  counters.reads_retried.add(entry.operation.retries);
+}
+
+// The piece has been read, has failed, or was dropped: what follows, whatever of the three.
+void ReadWorker::end(InFlight &entry, bool read_ok) noexcept {
+  Status status;
+  ReadJob &job = *entry.taken.job;
+  if (read_ok) {
+    count(entry);
+    status = deliver(entry);
+  } else {
+    if (!broken_.ok())
+      status = broken_.copy();
+    else if (!job.stopped.load(std::memory_order_relaxed))
+      status = entry.operation.failure();
+    if (entry.slot) reader_.ring().release_free(entry.slot);
+  }
+  if (!status.ok() && entry.taken.piece->name)
+    status = std::move(status).with_context(entry.taken.piece->name);
+  const Reader::Taken taken = std::exchange(entry.taken, {});
+  entry.slot = nullptr;
+  --busy_;
+  reader_.finish(taken, std::move(status));
+}
+
+Status ReadWorker::deliver(InFlight &entry) noexcept {
+  bool queued = false;
+  Status status;
+  if (!entry.taken.job->stopped.load(std::memory_order_relaxed))
+    status = queue_copies(entry, entry.operation.buffer, &queued);
+  if (entry.slot) release_slot(entry, queued, &status);
+  return status;
+}
+
+// Before the first copy of a job this worker's stream waits for what the caller had queued.
+Status ReadWorker::await_start(ReadJob &job) noexcept {
+  const uint64_t bit = uint64_t{1} << index_;
+  {
+    const std::lock_guard lock(reader_.mutex_);
+    if (job.participants & bit) return {};
+  }
+  SLUICE_TRY(job.start.make_wait(stream_));
+  const std::lock_guard lock(reader_.mutex_);
+  job.participants |= bit;
+  return {};
+}
+
+Status ReadWorker::queue_copies(const InFlight &entry, const std::byte *buffer,
+                                bool *queued) noexcept {
+  ReadJob &job = *entry.taken.job;
+  const ReadPiece &piece = *entry.taken.piece;
+  for (uint32_t i = 0; i < piece.segment_count; ++i) {
+    const ReadSegment &segment = job.plan.segments[piece.first_segment + i];
+    const std::byte *from = buffer + segment.buffer_offset;
+    if (segment.host) std::memcpy(segment.host, from, segment.bytes);
+    if (!segment.device_address) continue;
+    if (!*queued) SLUICE_TRY(await_start(job));
+    *queued = true;
+    SLUICE_CUDA(device_.driver(), cuMemcpyHtoDAsync, "", segment.device_address, from,
+                segment.bytes, stream_);
+    device_.counters().copies.add();
+    device_.counters().bytes_copied.add(segment.bytes);
+  }
+  return {};
+}
+
+// A slot whose copies can't be marked by an event is waited for on the spot.
+void ReadWorker::release_slot(InFlight &entry, bool copies_queued, Status *status) noexcept {
+  if (!copies_queued) return reader_.ring().release_free(entry.slot);
+  Status recorded = entry.slot->event.record(stream_);
+  if (recorded.ok()) return reader_.ring().release_pending(entry.slot);
+  if (status->ok()) *status = std::move(recorded);
+  device_.counters().stream_waits.add();
+  if (device_.cuda().cuStreamSynchronize(stream_) != CUDA_SUCCESS)
+    device_.cuda().cuStreamSynchronize(stream_);
+  reader_.ring().release_free(entry.slot);
+}
+
+}  // namespace sluice

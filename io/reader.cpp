@@ -1,0 +1,219 @@
+#include "io/reader.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "io/read_worker.h"
+#include "runtime/limits.h"
+
+namespace sluice {
+namespace {
+
+uint32_t wanted_workers(const Device &device, uint32_t slots) {
+  const Runtime &runtime = device.runtime();
+  uint32_t workers = runtime.options().io_workers;
+  if (workers == 0)
+    workers = std::clamp(runtime.facts().processors / 2, 2u, kDefaultMaxWorkers);
+  return std::clamp(workers, 1u, slots);
+}
+
+}  // namespace
+
+Reader::Reader(Device &device) : device_(device) {}
+
+Result<std::unique_ptr<Reader>> Reader::create(Device &device) {
+  std::unique_ptr<Reader> reader(new Reader(device));
+  SLUICE_ASSIGN(reader->ring_, StagingRing::create(device));
+  if (Status status = reader->make_workers(); !status.ok()) {
+    static_cast<void>(reader->close());
+    return status;
+  }
+  return reader;
+}
+
+// One ring a worker. Whether io_uring may be used shows when the first one is made.
+Status Reader::choose_backend(uint32_t workers, std::vector<std::unique_ptr<UringQueue>> *queues) {
+  Runtime &runtime = device_.runtime();
+  queues->resize(workers);
+  if (runtime.options().io == SLUICE_IO_THREADS) {
+    backend_reason_ = "positioned reads on threads, as asked";
+    return {};
+  }
+  const uint32_t depth = std::max(2u, ring_->slot_count() / workers);
+  for (auto &queue : *queues) {
+    auto made = UringQueue::create(runtime, ring_->memory(), depth);
+    if (made.ok()) {
+      queue = made.take();
+      continue;
+    }
+    if (runtime.options().io == SLUICE_IO_URING) return made.take_status();
+    runtime.counters().uring_fallbacks.add();
+    runtime.log().write(SLUICE_LOG_WARNING, "io", "positioned reads take the place of io_uring: {}",
+                        made.status().record().message);
+    backend_reason_ = "positioned reads on threads, since io_uring is refused: " +
+                      made.status().record().message;
+    for (auto &other : *queues) other.reset();
+    return {};
+  }
+  uses_uring_ = true;
+  fixed_buffers_ = std::all_of(queues->begin(), queues->end(),
+                               [](const auto &queue) { return queue->fixed_buffers(); });
+  backend_reason_ = fmt::format("io_uring, {} rings of depth {}{}", workers, depth,
+                                fixed_buffers_ ? " with registered buffers" : "");
+  return {};
+}
+
+Status Reader::make_workers() {
+  const uint32_t count = wanted_workers(device_, ring_->slot_count());
+  std::vector<std::unique_ptr<UringQueue>> queues;
+  SLUICE_TRY(choose_backend(count, &queues));
+  const uint32_t depth = std::max(2u, ring_->slot_count() / count);
+  workers_.reserve(count);
+  for (uint32_t i = 0; i < count; ++i) {
+    SLUICE_ASSIGN(auto worker, ReadWorker::create(*this, i, std::move(queues[i]), depth));
+    SLUICE_TRY(worker->start());
+    workers_.push_back(std::move(worker));
+  }
+  return {};
+}
+
+Reader::~Reader() { static_cast<void>(close()); }
+
+Status Reader::close() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  work_.notify_all();
+  for (auto &worker : workers_) worker->join();
+  for (auto &worker : workers_) {
+    device_.counters().stream_waits.add();
+    if (device_.cuda().cuStreamSynchronize(worker->stream()) != CUDA_SUCCESS)
+      device_.cuda().cuStreamSynchronize(worker->stream());
+  }
+  workers_.clear();
+  ring_.reset();
+  return {};
+}
+
+Status Reader::submit(ReadJob &job, std::span<const ReadRange> ranges) {
+  job.plan = plan_reads(ranges, ring_->slot_bytes());
+  SLUICE_ASSIGN(job.start, device_.events().take());
+  SLUICE_TRY(job.start.record(job.stream));
+  if (job.plan.pieces.empty()) {
+    job.finished = true;
+    return {};
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    jobs_.push_back(&job);
+  }
+  work_.notify_all();
+  return {};
+}
+
+void Reader::remove_if_done(ReadJob &job) noexcept {
+  const bool nothing_left =
+      job.next_piece == job.plan.pieces.size() || job.stopped.load(std::memory_order_relaxed);
+  if (!nothing_left) return;
+  const auto found = std::find(jobs_.begin(), jobs_.end(), &job);
+  if (found != jobs_.end()) jobs_.erase(found);
+  if (job.in_flight != 0 || job.finished) return;
+  job.finished = true;
+  job.changed.notify_all();
+}
+
+Reader::Taken Reader::take(bool wait) {
+  std::unique_lock lock(mutex_);
+  while (wait && jobs_.empty() && !stopping_) work_.wait(lock);
+  if (jobs_.empty()) return {};
+  ReadJob *job = jobs_.front();
+  const ReadPiece *piece = &job->plan.pieces[job->next_piece++];
+  ++job->in_flight;
+  if (job->next_piece == job->plan.pieces.size()) jobs_.pop_front();
+  return {job, piece};
+}
+
+bool Reader::idle() {
+  const std::lock_guard lock(mutex_);
+  return jobs_.empty();
+}
+
+void Reader::finish(const Taken &taken, Status status) noexcept {
+  ReadJob &job = *taken.job;
+  if (status.ok()) job.done_bytes.fetch_add(taken.piece->payload_bytes, std::memory_order_relaxed);
+  const std::lock_guard lock(mutex_);
+  --job.in_flight;
+  if (!status.ok() && job.status.ok()) {
+    job.status = std::move(status);
+    job.stopped.store(true, std::memory_order_relaxed);
+  }
+  remove_if_done(job);
+}
+
+void Reader::cancel(ReadJob &job) {
+  const std::lock_guard lock(mutex_);
+  if (job.finished) return;
+  job.cancelled = true;
+  job.stopped.store(true, std::memory_order_relaxed);
+  remove_if_done(job);
+}
+
+Status Reader::make_wait(ReadJob &job) {
+  for (uint32_t i = 0; i < workers_.size(); ++i) {
+    if (!(job.participants & (uint64_t{1} << i))) continue;
+    SLUICE_ASSIGN(Event event, device_.events().take());
+    SLUICE_TRY(event.record(workers_[i]->stream()));
+    SLUICE_TRY(event.make_wait(job.stream));
+  }
+  return {};
+}
+
+void Reader::sync_participants(ReadJob &job) {
+  for (uint32_t i = 0; i < workers_.size(); ++i) {
+    if (!(job.participants & (uint64_t{1} << i))) continue;
+    device_.counters().stream_waits.add();
+    if (device_.cuda().cuStreamSynchronize(workers_[i]->stream()) != CUDA_SUCCESS)
+      device_.cuda().cuStreamSynchronize(workers_[i]->stream());
+  }
+}
+
+void Reader::settle(ReadJob &job) {
+  if (job.status.ok() && job.cancelled)
+    job.status = error(SLUICE_CANCELLED, "the read was cancelled after {} of {}",
+                       format_size(job.done_bytes.load()), format_size(job.plan.total_bytes));
+  if (job.status.ok()) job.status = make_wait(job);
+  if (!job.status.ok()) sync_participants(job);
+  job.settled = true;
+}
+
+bool Reader::wait(ReadJob &job, uint32_t timeout_ms) {
+  {
+    std::unique_lock lock(mutex_);
+    const auto finished = [&] { return job.finished; };
+    if (timeout_ms == 0)
+      job.changed.wait(lock, finished);
+    else if (!job.changed.wait_for(lock, std::chrono::milliseconds(timeout_ms), finished))
+      return false;
+  }
+  if (!job.settled) settle(job);
+  return true;
+}
+
+void Reader::set_path(bool direct, std::string reason) {
+  const std::lock_guard lock(mutex_);
+  last_direct_ = direct;
+  reason_ = std::move(reason);
+}
+
+bool Reader::last_direct() const {
+  const std::lock_guard lock(mutex_);
+  return last_direct_;
+}
+
+std::string Reader::reason() const {
+  const std::lock_guard lock(mutex_);
+  return reason_;
+}
+
+}  // namespace sluice

@@ -1,0 +1,161 @@
+#include "io/staging_ring.h"
+
+#include <algorithm>
+
+#include "runtime/limits.h"
+
+namespace sluice {
+namespace {
+
+struct RingSize {
+  uint64_t slot_bytes;
+  uint64_t slots;
+  uint64_t bytes() const { return slot_bytes * slots; }
+};
+
+RingSize wanted_size(const Options &options) {
+  const uint64_t ring = options.ring ? options.ring : kDefaultRingBytes;
+  uint64_t slot = options.slot ? options.slot : kDefaultSlotBytes;
+  // A small ring gets small slots, so that reading and copying still overlap.
+  while (slot > kMinSlotBytes && !options.slot && ring / slot < 4) slot /= 2;
+  slot = std::max(slot / kDirectAlignment * kDirectAlignment, kMinSlotBytes);
+  return {slot, std::max<uint64_t>(ring / slot, kMinSlots)};
+}
+
+// The next size to try when one was refused: fewer slots, then smaller ones.
+bool shrink(RingSize &size) {
+  if (size.slots > kMinSlots) {
+    size.slots = std::max<uint64_t>(size.slots / 2, kMinSlots);
+    return true;
+  }
+  if (size.slot_bytes <= kMinSlotBytes) return false;
+  size.slot_bytes = std::max(size.slot_bytes / 2 / kDirectAlignment * kDirectAlignment,
+                             kMinSlotBytes);
+  return true;
+}
+
+struct PinnedMemory {
+  HostMapping mapping;
+  std::optional<Registration> registration;
+};
+
+Result<PinnedMemory> make_memory(Device &device, uint64_t bytes, Status *refusal) {
+  constexpr size_t kHugePage = 2 * kMiB;
+  SLUICE_ASSIGN(HostMapping mapping, HostMapping::create(device.runtime(), bytes, kHugePage));
+  auto registration = Registration::create(device, mapping.data(), bytes);
+  if (registration.ok()) return PinnedMemory{std::move(mapping), registration.take()};
+  *refusal = registration.take_status();
+  return PinnedMemory{std::move(mapping), std::nullopt};
+}
+
+bool is_refusal(const Status &status) {
+  return status.code() == SLUICE_LIMIT_REACHED || status.code() == SLUICE_OUT_OF_PINNED_MEMORY;
+}
+
+}  // namespace
+
+StagingRing::StagingRing(Device &device, HostMapping mapping,
+                         std::optional<Registration> registration, uint64_t slot_bytes)
+    : device_(device),
+      mapping_(std::move(mapping)),
+      registration_(std::move(registration)),
+      slot_bytes_(slot_bytes) {}
+
+Status StagingRing::make_slots() {
+  const size_t count = mapping_.size_bytes() / slot_bytes_;
+  slots_.resize(count);
+  free_.reserve(count);
+  pending_.reserve(count);
+  for (size_t i = count; i-- > 0;) {
+    slots_[i].data = mapping_.data() + i * slot_bytes_;
+    SLUICE_ASSIGN(slots_[i].event, device_.events().take());
+    free_.push_back(&slots_[i]);
+  }
+  return {};
+}
+
+Result<std::unique_ptr<StagingRing>> StagingRing::create(Device &device) {
+  RingSize size = wanted_size(device.runtime().options());
+  const uint64_t wanted = size.bytes();
+  const uint64_t room = device.runtime().pinned().room();
+  while (size.bytes() > room && shrink(size)) {
+  }
+  for (;;) {
+    Status refusal;
+    SLUICE_ASSIGN(PinnedMemory memory, make_memory(device, size.bytes(), &refusal));
+    if (!refusal.ok() && !is_refusal(refusal)) return refusal;
+    if (!refusal.ok() && shrink(size)) continue;
+    if (!refusal.ok())
+      device.log().write(SLUICE_LOG_WARNING, "ring", "nothing can be pinned, reads go through "
+                         "pageable memory and are slower: {}", refusal.record().message);
+    if (size.bytes() < wanted) {
+      device.counters().ring_shrinks.add();
+      device.log().write(SLUICE_LOG_WARNING, "ring", "the staging ring has {} in place of {}",
+                         format_size(size.bytes()), format_size(wanted));
+    }
+    std::unique_ptr<StagingRing> ring(new StagingRing(
+        device, std::move(memory.mapping), std::move(memory.registration), size.slot_bytes));
+    SLUICE_TRY(ring->make_slots());
+    return ring;
+  }
+}
+
+// A free slot, or the oldest pending one to be looked at without the lock.
+Slot *StagingRing::take_free_or_oldest(Slot **oldest) {
+  if (!free_.empty()) {
+    Slot *slot = free_.back();
+    free_.pop_back();
+    return slot;
+  }
+  if (!pending_.empty()) {
+    *oldest = pending_.front();
+    pending_.erase(pending_.begin());
+  }
+  return nullptr;
+}
+
+Result<Slot *> StagingRing::acquire(bool wait) {
+  Slot *oldest = nullptr;
+  {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      if (Slot *slot = take_free_or_oldest(&oldest)) return slot;
+      if (oldest) break;
+      if (!wait) return static_cast<Slot *>(nullptr);
+      changed_.wait(lock);
+    }
+  }
+  auto passed = oldest->event.passed();
+  Status status = passed.ok() ? Status() : passed.take_status();
+  if (status.ok() && passed.value()) return oldest;
+  if (status.ok() && wait) {
+    device_.counters().slot_waits.add();
+    status = oldest->event.wait_on_host();
+    if (status.ok()) return oldest;
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    pending_.insert(pending_.begin(), oldest);
+  }
+  changed_.notify_one();
+  if (!status.ok()) return status;
+  return static_cast<Slot *>(nullptr);
+}
+
+void StagingRing::release_pending(Slot *slot) noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    pending_.push_back(slot);
+  }
+  changed_.notify_one();
+}
+
+void StagingRing::release_free(Slot *slot) noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    free_.push_back(slot);
+  }
+  changed_.notify_one();
+}
+
+}  // namespace sluice

@@ -1,0 +1,162 @@
+#include "io/uring_queue.h"
+
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <system_error>
+#include <thread>
+
+#include "runtime/limits.h"
+#include "runtime/os.h"
+
+namespace sluice {
+
+Result<std::unique_ptr<UringQueue>> UringQueue::create(Runtime &runtime,
+                                                       std::span<std::byte> fixed_memory,
+                                                       uint32_t depth) {
+  std::unique_ptr<UringQueue> queue(new UringQueue(runtime));
+  queue->not_taken_.reserve(depth);
+  io_uring_params params{};
+  if (const int result = os().ring_init(std::max(depth, 4u), &queue->ring_, &params); result < 0)
+    return system_error("io_uring_setup", -result, "a ring for reading");
+  queue->made_ = true;
+  queue->register_what_may(fixed_memory);
+  return queue;
+}
+
+UringQueue::~UringQueue() {
+  if (made_) os().ring_exit(&ring_);
+}
+
+void UringQueue::register_what_may(std::span<std::byte> fixed_memory) noexcept {
+  if (!fixed_memory.empty()) {
+    const iovec buffer{fixed_memory.data(), fixed_memory.size()};
+    fixed_buffers_ = os().ring_register_buffers(&ring_, &buffer, 1) == 0;
+    if (!fixed_buffers_) runtime_.counters().fixed_buffer_fallbacks.add();
+  }
+  std::array<int, kFileSlots> none;
+  none.fill(-1);
+  fixed_files_ = os().ring_register_files(&ring_, none.data(), kFileSlots) == 0;
+}
+
+// The index of the operation's file in the ring's table, or -1: use the descriptor.
+int UringQueue::fixed_file(const ReadOperation &operation) noexcept {
+  if (!fixed_files_) return -1;
+  for (unsigned i = 0; i < kFileSlots; ++i)
+    if (files_[i].file_id == operation.file->id() && files_[i].direct == operation.direct)
+      return static_cast<int>(i);
+  const unsigned index = next_file_slot_++ % kFileSlots;
+  files_[index] = {};
+  if (os().ring_update_file(&ring_, index, operation.descriptor()) != 0) return -1;
+  files_[index] = {operation.file->id(), operation.direct};
+  return static_cast<int>(index);
+}
+
+void UringQueue::forget_files() noexcept {
+  for (unsigned i = 0; i < kFileSlots; ++i) {
+    if (files_[i].file_id == 0) continue;
+    // A file that can't be let go stays open with the ring, but is never found again.
+    os().ring_update_file(&ring_, i, -1);
+    files_[i] = {};
+  }
+}
+
+void UringQueue::submit(ReadOperation &operation) noexcept {
+  io_uring_sqe *sqe = io_uring_get_sqe(&ring_);  // the ring has room for the whole depth
+  const int index = fixed_file(operation);
+  const int descriptor = index >= 0 ? index : operation.descriptor();
+  if (operation.fixed)
+    io_uring_prep_read_fixed(sqe, descriptor, operation.next_buffer(), operation.next_bytes(),
+                             operation.next_offset(), 0);
+  else
+    io_uring_prep_read(sqe, descriptor, operation.next_buffer(), operation.next_bytes(),
+                       operation.next_offset());
+  if (index >= 0) io_uring_sqe_set_flags(sqe, IOSQE_FIXED_FILE);
+  io_uring_sqe_set_data(sqe, &operation);
+  not_taken_.push_back(&operation);
+}
+
+bool UringQueue::pop(Completion *out) noexcept {
+  io_uring_cqe *cqe = nullptr;
+  unsigned head = 0;
+  io_uring_for_each_cqe(&ring_, head, cqe) {
+    out->operation = static_cast<ReadOperation *>(io_uring_cqe_get_data(cqe));
+    out->result = os().completion(cqe->res);
+    out->performed = true;
+    io_uring_cqe_seen(&ring_, cqe);
+    return true;
+  }
+  return false;
+}
+
+// Submits what waits and waits for one completion. A ring that keeps failing is broken.
+void UringQueue::enter() noexcept {
+  int result = 0;
+  for (uint32_t attempt = 0; attempt < kMaxReadAttempts; ++attempt) {
+    result = os().ring_submit(&ring_, 1);
+    if (result >= 0) {
+      const auto taken = std::min(static_cast<size_t>(result), not_taken_.size());
+      not_taken_.erase(not_taken_.begin(), not_taken_.begin() + static_cast<ptrdiff_t>(taken));
+      return;
+    }
+    if (attempt > 4) std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+  broken_ = true;
+  runtime_.counters().uring_fallbacks.add();
+  runtime_.log().write(SLUICE_LOG_WARNING, "io", "io_uring_enter failed with {}: positioned reads "
+                       "take its place", -result);
+}
+
+UringQueue::Completion UringQueue::wait_one() noexcept {
+  Completion completion;
+  while (!pop(&completion)) {
+    if (!broken_) {
+      enter();
+    } else if (!not_taken_.empty()) {
+      completion = {not_taken_.back(), 0, false};
+      not_taken_.pop_back();
+      break;
+    } else {  // with the kernel: it completes without being entered
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
+  return completion;
+}
+
+namespace {
+
+const char *remedy_for(int error_number) {
+  switch (error_number) {
+    case EPERM:
+      return "allow io_uring: sysctl kernel.io_uring_disabled=0, and a seccomp profile of the "
+             "container that permits io_uring_setup, io_uring_enter and io_uring_register";
+    case ENOSYS: return "use a kernel of 5.6 or newer that has io_uring";
+    case ENOMEM: return "raise the locked-memory limit: ulimit -l";
+    default: return "";
+  }
+}
+
+}  // namespace
+
+UringFacts probe_uring(Runtime &runtime) {
+  UringFacts facts;
+  alignas(4096) static std::array<std::byte, 64 * kKiB> memory;
+  auto queue = UringQueue::create(runtime, memory, 4);
+  if (!queue.ok()) {
+    facts.reason = queue.status().record().message;
+    facts.remedy = remedy_for(queue.status().record().native_code);
+    return facts;
+  }
+  facts.works = true;
+  facts.fixed_buffers = queue.value()->fixed_buffers();
+  facts.fixed_files = queue.value()->fixed_files();
+  if (!facts.fixed_buffers) {
+    facts.reason = "buffers can't be registered: the limit of locked memory is too small";
+    facts.remedy = "raise it: ulimit -l, or LimitMEMLOCK= of the service";
+  }
+  return facts;
+}
+
+}  // namespace sluice

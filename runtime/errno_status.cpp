@@ -1,0 +1,62 @@
+// What an errno means, once for the whole library.
+#include <cerrno>
+#include <system_error>
+
+#include "runtime/status.h"
+
+namespace sluice {
+namespace {
+
+struct Meaning {
+  sluice_status status;
+  const char *remedy;
+};
+
+Meaning meaning_of(int error_number) {
+  switch (error_number) {
+    case ENOENT:
+    case ENOTDIR:
+    case ELOOP:
+    case ENAMETOOLONG:
+      return {SLUICE_NOT_FOUND, ""};
+    case EACCES:
+    case EPERM:
+      return {SLUICE_NOT_PERMITTED, "check permissions, seccomp filters and sysctl settings"};
+    case EMFILE:
+      return {SLUICE_OUT_OF_FILE_DESCRIPTORS, "raise the limit with ulimit -n"};
+    case ENFILE:
+      return {SLUICE_OUT_OF_FILE_DESCRIPTORS, "raise the sysctl fs.file-max"};
+    case ENOMEM:
+      return {SLUICE_OUT_OF_HOST_MEMORY, ""};
+    case ENOSYS:
+    case EOPNOTSUPP:
+      return {SLUICE_NOT_SUPPORTED, ""};
+    case EIO:
+    case ENXIO:
+    case ENODEV:
+    case ESTALE:
+      return {SLUICE_IO_ERROR, "the disk or its connection failed; see the kernel's log"};
+    case EISDIR:
+      return {SLUICE_INVALID_ARGUMENT, "it is a directory"};
+    default:
+      return {SLUICE_SYSTEM_ERROR, ""};
+  }
+}
+
+}  // namespace
+
+Status system_error(const char *call, int error_number, std::string_view what) noexcept {
+  try {
+    const Meaning meaning = meaning_of(error_number);
+    ErrorRecord record{meaning.status, SLUICE_DOMAIN_SYSTEM, error_number, call, {}};
+    record.message =
+        fmt::format("{}: {} failed with {} ({}){}{}", what, call,
+                    std::generic_category().message(error_number), error_number,
+                    *meaning.remedy ? "; " : "", meaning.remedy);
+    return Status::from(std::move(record));
+  } catch (...) {
+    return Status::out_of_host_memory();
+  }
+}
+
+}  // namespace sluice

@@ -1,0 +1,83 @@
+// Every operating-system call that sluice makes goes through this one table, so that tests can
+// make the k-th one fail. Statically linked liburing makes raw system calls, which preloading
+// can't see; its entry points are rows here, and completions pass through one filter.
+//
+// Threads: the table is read from any thread; os_replace is for tests, while nothing runs.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "runtime/status.h"
+
+struct io_uring;
+struct io_uring_params;
+struct iovec;
+
+namespace sluice {
+
+enum class OpenMode { kBuffered, kDirect };
+
+struct FileFacts {
+  uint64_t size_bytes = 0;
+  bool regular = false;
+  bool directory = false;
+  uint32_t direct_memory_alignment = 0;  // statx DIOALIGN; 0 with direct_known: refused
+  uint32_t direct_offset_alignment = 0;
+  bool direct_known = false;
+};
+
+enum class Advice { kHugePages, kNoHugePages, kDontFork, kDontDump };
+
+// All functions return 0 or a count, or a negated errno; none throws.
+struct OsTable {
+  int (*open_read)(const char *path, OpenMode mode);
+  int (*close)(int descriptor);
+  int (*file_facts)(int descriptor, FileFacts *out);
+  int64_t (*read_at)(int descriptor, void *buffer, size_t bytes, uint64_t offset);
+  // Bytes of [offset, offset + bytes) in the page cache, or -errno where it can't be told.
+  int64_t (*cached_bytes)(int descriptor, uint64_t offset, uint64_t bytes);
+  int (*map_memory)(size_t bytes, void **out);  // anonymous, private, not reserved
+  int (*unmap_memory)(void *memory, size_t bytes);
+  int (*advise)(void *memory, size_t bytes, Advice advice);
+  int (*ring_init)(unsigned entries, io_uring *ring, io_uring_params *params);
+  int (*ring_register_buffers)(io_uring *ring, const iovec *buffers, unsigned count);
+  int (*ring_register_files)(io_uring *ring, const int *descriptors, unsigned count);
+  int (*ring_update_file)(io_uring *ring, unsigned index, int descriptor);
+  int (*ring_submit)(io_uring *ring, unsigned wait_for);
+  void (*ring_exit)(io_uring *ring);
+  int (*thread_start)(void (*body)(void *), void *argument, uint64_t *out_thread);
+  void (*thread_join)(uint64_t thread);  // cannot fail on a thread of thread_start
+  // Sees each completion's result before the reader does, and may change it.
+  int (*completion)(int result);
+};
+
+const OsTable &os() noexcept;
+const OsTable &os_native() noexcept;
+void os_replace(const OsTable *table) noexcept;  // nullptr: the native one
+
+// What the system says of itself; all paths are read under `root` ("" or a fixture's folder).
+struct SystemFacts {
+  std::string kernel;
+  std::string huge_pages;
+  uint32_t processors = 1;
+  uint64_t ram_bytes = 0;
+  uint64_t ram_available_bytes = 0;
+  uint64_t container_limit_bytes = UINT64_MAX;
+  uint64_t container_used_bytes = 0;
+  uint64_t memlock_limit_bytes = UINT64_MAX;
+};
+SystemFacts system_facts(const std::string &root = "");
+
+size_t page_bytes() noexcept;
+// The folder of the library or program that holds this code; "" when it can't be told.
+std::string own_folder();
+const char *environment(const char *name) noexcept;
+
+// Shared libraries: a handle or nullptr with a message.
+void *library_open(const char *path, std::string *out_message);
+void *library_symbol(void *library, const char *name) noexcept;
+std::string library_path(void *library, const char *symbol);
+
+}  // namespace sluice

@@ -82,8 +82,8 @@ sluice_status sluice_read_progress(const sluice_read *read, uint64_t *out_done,
     if (out_done) *out_done = 0;
     if (out_total) *out_total = 0;
     SLUICE_TRY(need(read, "read"));
-    if (out_done) *out_done = read->job->done_bytes.load(std::memory_order_relaxed);
-    if (out_total) *out_total = read->job->plan.total_bytes;
+    if (out_done) *out_done = read->job.done_bytes.load(std::memory_order_relaxed);
+    if (out_total) *out_total = read->job.plan.total_bytes;
     return {};
   });
 }
@@ -91,14 +91,13 @@ sluice_status sluice_read_progress(const sluice_read *read, uint64_t *out_done,
 sluice_status sluice_read_cancel(sluice_read *read) {
   return guarded([&]() -> Status {
     SLUICE_TRY(need(read, "read"));
-    read->reader->cancel(*read->job);
+    read->reader.cancel(read->job);
     return {};
   });
 }
 
 void sluice_read_release(sluice_read *read) {
   if (!read || process_is_exiting() || process_was_forked()) return;
-  abandon_read(*read);
   delete read;
 }
 
@@ -107,10 +106,11 @@ sluice_status sluice_io_info_get(sluice_device *device, sluice_io_info *out_info
                      [](sluice_device &from, sluice_io_info &info) -> Status {
                        Reader *reader = from.device->existing_part<Reader>();
                        if (!reader) return {};
-                       info.backend = reader->uses_uring() ? SLUICE_IO_URING : SLUICE_IO_THREADS;
-                       info.direct = reader->last_direct();
+                       const PathTaken path = reader->last_path();
+                       info.backend = path.uring ? SLUICE_IO_URING : SLUICE_IO_THREADS;
+                       info.direct = path.direct;
                        info.fixed_buffers = reader->fixed_buffers();
-                       copy_text(info.reason, reader->reason());
+                       copy_text(info.reason, path.reason);
                        return {};
                      });
 }

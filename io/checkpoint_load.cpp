@@ -47,12 +47,12 @@ struct Progress {
 // Waits while telling how far it is. The last call is made when all has arrived.
 Status wait_with_progress(sluice_read &read, Progress progress) {
   constexpr uint32_t kTickMs = 50;
-  ReadJob &job = *read.job;
+  ReadJob &job = read.job;
   if (!progress.function) return finish_read(read);
   SLUICE_ASSIGN(auto scope, DriverScope::enter(job.device));
-  while (!read.reader->wait(job, kTickMs)) {
+  while (!read.reader.wait(job, kTickMs)) {
     const uint64_t done = job.done_bytes.load(std::memory_order_relaxed);
-    if (!progress.function(progress.user, done, job.plan.total_bytes)) read.reader->cancel(job);
+    if (!progress.function(progress.user, done, job.plan.total_bytes)) read.reader.cancel(job);
   }
   if (job.status.ok()) progress.function(progress.user, job.plan.total_bytes, job.plan.total_bytes);
   return job.status.copy();
@@ -63,9 +63,7 @@ Status read_into(sluice_checkpoint &handle, GrowableBuffer &buffer, const Layout
   const auto ranges = ranges_of(handle, layout, buffer.address());
   if (ranges.empty()) return {};
   SLUICE_ASSIGN(const auto read, start_read(buffer.device(), ranges, stream));
-  Status status = wait_with_progress(*read, progress);
-  abandon_read(*read);
-  return status;
+  return wait_with_progress(*read, progress);
 }
 
 Result<std::unique_ptr<sluice_buffer>> load(sluice_checkpoint &handle, Device &device,

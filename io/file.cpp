@@ -18,7 +18,7 @@ File::File(Runtime &runtime)
 Result<std::unique_ptr<File>> File::open(Runtime &runtime, const std::string &path) {
   std::unique_ptr<File> file(new File(runtime));
   file->path_ = path;
-  const int descriptor = os().open_read(path.c_str(), OpenMode::kBuffered);
+  const int descriptor = os().open_read(path.c_str());
   if (descriptor < 0) return system_error("open", -descriptor, path);
   file->buffered_ = Descriptor(descriptor);
   const int result = os().file_facts(descriptor, &file->facts_);
@@ -44,14 +44,9 @@ void File::try_direct() {
     return conclude(DirectVerdict::kRefused, "the file system says that it has no direct reads");
   if (std::max(facts_.direct_offset_alignment, facts_.direct_memory_alignment) > kDirectAlignment)
     return conclude(DirectVerdict::kRefused, "the disk needs an alignment above 4096 bytes");
-  const int descriptor = os().open_read(path_.c_str(), OpenMode::kDirect);
+  const int descriptor = os().reopen_direct(buffered());
   if (descriptor < 0) return refuse("opening for direct reads", -descriptor);
   Descriptor direct(descriptor);
-  FileFacts facts;
-  if (const int result = os().file_facts(descriptor, &facts); result < 0)
-    return refuse("statx", -result);
-  if (facts.size_bytes != facts_.size_bytes)
-    return conclude(DirectVerdict::kRefused, "the path leads to another file now");
   auto page = HostMapping::create(runtime(), kDirectAlignment, kDirectAlignment);
   if (!page.ok()) return refuse("a buffer for a direct read", ENOMEM);
   const int64_t got = os().read_at(descriptor, page.value().data(), kDirectAlignment, 0);

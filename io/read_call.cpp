@@ -50,12 +50,20 @@ FilePath &path_of(std::vector<FilePath> &paths, const sluice_read_range &range) 
   return paths.back();
 }
 
-std::string describe(const Reader &reader, const std::vector<FilePath> &paths) {
-  std::string reason = reader.backend_reason();
-  if (paths.empty()) return reason;
-  reason += "; " + paths.front().path.reason;
-  if (paths.size() > 1) reason += fmt::format(" (first of {} files)", paths.size());
-  return reason;
+PathTaken path_taken(const Reader &reader, const std::vector<FilePath> &paths) {
+  PathTaken taken;
+  bool by_worker = true;
+  for (const FilePath &path : paths) {
+    taken.direct |= path.path.direct;
+    by_worker &= path.path.by_worker;
+  }
+  taken.uring = reader.uses_uring() && !by_worker;
+  taken.reason = taken.uring || !reader.uses_uring()
+                     ? reader.backend_reason()
+                     : fmt::format("positioned reads on {} threads", reader.worker_count());
+  taken.reason += "; " + paths.front().path.reason;
+  if (paths.size() > 1) taken.reason += fmt::format(" (first of {} files)", paths.size());
+  return taken;
 }
 
 Result<std::vector<ReadRange>> decide_ranges(Device &device, Reader &reader,
@@ -66,15 +74,13 @@ Result<std::vector<ReadRange>> decide_ranges(Device &device, Reader &reader,
     SLUICE_TRY(check_range(given[i], i));
     path_of(paths, given[i]);
   }
-  bool direct = false;
   job.files.reserve(paths.size());
   for (FilePath &path : paths) {
     path.path = choose_path(*path.file, path.first, path.end - path.first);
-    direct |= path.path.direct;
     path.file->use_begins();
     job.files.push_back(path.file);
   }
-  reader.set_path(direct, describe(reader, paths));
+  reader.set_path(path_taken(reader, paths));
   PinnedArenas *arenas = device.existing_part<PinnedArenas>();
   std::vector<ReadRange> ranges;
   ranges.reserve(given.size());
@@ -83,7 +89,7 @@ Result<std::vector<ReadRange>> decide_ranges(Device &device, Reader &reader,
     auto *host = static_cast<std::byte *>(range.host_address);
     const bool pinned = host && arenas && arenas->contains(host, range.size_bytes);
     ranges.push_back({range.file->file, range.file_offset, range.size_bytes, range.device_address,
-                      host, pinned, path.direct, path.cached, range.name});
+                      host, pinned, path.direct, path.by_worker, range.name});
   }
   return ranges;
 }
@@ -95,28 +101,26 @@ Result<std::unique_ptr<sluice_read>> start_read(Device &device,
                                             CUstream stream) {
   SLUICE_TRY(identify_stream(device, stream).take_status());
   SLUICE_ASSIGN(Reader * reader, device.part<Reader>());
-  auto read = std::make_unique<sluice_read>();
-  read->reader = reader;
-  read->job = std::make_unique<ReadJob>(device, stream);
-  SLUICE_ASSIGN(const auto ranges, decide_ranges(device, *reader, given, *read->job));
-  SLUICE_TRY(reader->submit(*read->job, ranges));
+  auto read = std::make_unique<sluice_read>(device, *reader, stream);
+  SLUICE_ASSIGN(const auto ranges, decide_ranges(device, *reader, given, read->job));
+  SLUICE_TRY(reader->submit(read->job, ranges));
   return read;
 }
 
 Status finish_read(sluice_read &read) {
-  ReadJob &job = *read.job;
+  ReadJob &job = read.job;
   if (!job.settled) {
     SLUICE_ASSIGN(auto scope, DriverScope::enter(job.device));
-    read.reader->wait(job, 0);
+    read.reader.wait(job, 0);
   }
   return job.status.copy();
 }
 
-void abandon_read(sluice_read &read) noexcept {
-  if (read.job->settled) return;
-  const DriverScope scope = DriverScope::insist(read.job->device);
-  read.reader->cancel(*read.job);
-  read.reader->wait(*read.job, 0);
-}
-
 }  // namespace sluice
+
+sluice_read::~sluice_read() {
+  if (job.settled || !job.submitted) return;
+  const sluice::DriverScope scope = sluice::DriverScope::insist(job.device);
+  reader.cancel(job);
+  reader.wait(job, 0);
+}

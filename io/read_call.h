@@ -7,9 +7,16 @@
 
 #include "io/reader.h"
 
+// Dropping it cancels what has not begun and waits for the rest.
 struct sluice_read {
-  std::unique_ptr<sluice::ReadJob> job;
-  sluice::Reader *reader = nullptr;
+  sluice_read(sluice::Device &device, sluice::Reader &readers, CUstream stream)
+      : job(device, stream), reader(readers) {}
+  ~sluice_read();
+  sluice_read(const sluice_read &) = delete;
+  sluice_read &operator=(const sluice_read &) = delete;
+
+  sluice::ReadJob job;
+  sluice::Reader &reader;
 };
 
 namespace sluice {
@@ -20,7 +27,5 @@ Result<std::unique_ptr<sluice_read>> start_read(Device &device,
                                                 CUstream stream);
 // Waits for its end and gives its answer.
 Status finish_read(sluice_read &read);
-// Cancels what has not begun, and waits; nothing when it has been waited for.
-void abandon_read(sluice_read &read) noexcept;
 
 }  // namespace sluice

@@ -34,6 +34,7 @@ struct ReadJob {
   Event start;                // behind what the caller had queued at the submit
   std::atomic<uint64_t> done_bytes{0};
 
+  bool submitted = false;  // the workers may know it
   size_t next_piece = 0;
   size_t in_flight = 0;
   bool finished = false;

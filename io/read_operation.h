@@ -34,7 +34,11 @@ struct ReadOperation {
   uint32_t next_bytes() const noexcept {
     return (direct ? length_bytes : needed_bytes) - got_bytes;
   }
-  int descriptor() const noexcept { return direct ? file->direct() : file->buffered(); }
+  // Goes on buffered where another operation has found that direct reads don't work after all.
+  int descriptor() noexcept {
+    if (direct && file->direct() < 0) direct = false;
+    return direct ? file->direct() : file->buffered();
+  }
 
   // Takes a result, a count or a negated errno, and says how to go on.
   ReadStep advance(int result) noexcept;

@@ -22,15 +22,18 @@ Residency residency(const File &file, uint64_t offset, uint64_t bytes) {
 
 ReadPath choose_path(File &file, uint64_t offset, uint64_t bytes) {
   constexpr double kMostlyCached = 0.5;
+  const Options &options = file.runtime().options();
   if (bytes == 0) return {false, true, "nothing to read"};
-  const sluice_switch choice = file.runtime().options().direct_io;
   const Residency where = residency(file, offset, bytes);
   const bool cached = where.known && where.fraction >= kMostlyCached;
-  if (choice == SLUICE_OFF) return {false, cached, "buffered, as asked; " + where.text()};
-  if (choice == SLUICE_AUTO && cached) return {false, true, "buffered: " + where.text()};
+  const bool by_worker = cached && options.io == SLUICE_IO_AUTO;
+  if (options.direct_io == SLUICE_OFF)
+    return {false, by_worker, "buffered, as asked; " + where.text()};
+  if (options.direct_io == SLUICE_AUTO && cached)
+    return {false, by_worker, "buffered: " + where.text()};
   if (file.direct() < 0)
-    return {false, cached, fmt::format("buffered: {}; {}", where.text(), file.direct_reason())};
-  if (choice == SLUICE_ON) return {true, cached, "direct, as asked; " + where.text()};
+    return {false, by_worker, fmt::format("buffered: {}; {}", where.text(), file.direct_reason())};
+  if (options.direct_io == SLUICE_ON) return {true, false, "direct, as asked; " + where.text()};
   return {true, false, fmt::format("direct: {}; {}", where.text(), file.direct_reason())};
 }
 

@@ -10,7 +10,9 @@ namespace sluice {
 
 struct ReadPath {
   bool direct = false;
-  bool cached = false;  // most of the bytes are in the page cache
+  // By the worker's own positioned reads: what is in the page cache is copied by several workers,
+  // where one io_uring would copy it alone.
+  bool by_worker = false;
   std::string reason;
 };
 

@@ -13,7 +13,7 @@ constexpr uint64_t kMaxGap = 32 * kKiB;
 // Host memory is read in pieces of this size, so that workers share a large range.
 constexpr uint64_t kHostPiece = 4 * kMiB;
 
-constexpr uint64_t align_down(uint64_t value) { return value / kDirectAlignment * kDirectAlignment; }
+constexpr uint64_t align_down(uint64_t value) { return value - value % kDirectAlignment; }
 constexpr uint64_t align_up(uint64_t value) { return align_down(value + kDirectAlignment - 1); }
 
 class Planner {
@@ -44,7 +44,7 @@ class Planner {
     piece.file = range.file;
     piece.offset = offset;
     piece.direct = range.direct;
-    piece.cached = range.cached;
+    piece.by_worker = range.by_worker;
     piece.name = range.name;
     piece.first_segment = static_cast<uint32_t>(plan_.segments.size());
     plan_.pieces.push_back(piece);

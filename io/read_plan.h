@@ -20,7 +20,7 @@ struct ReadRange {
   std::byte *host = nullptr;
   bool host_pinned = false;  // a copy engine may read from `host`
   bool direct = false;       // read around the page cache
-  bool cached = false;       // most of it is in the page cache
+  bool by_worker = false;    // copied from the page cache by the worker itself
   const char *name = nullptr;
 };
 
@@ -37,7 +37,7 @@ struct ReadPiece {
   uint32_t length_bytes = 0;  // to ask for when direct
   uint32_t needed_bytes = 0;  // that must arrive
   bool direct = false;
-  bool cached = false;
+  bool by_worker = false;
   std::byte *host = nullptr;  // read straight to here; nullptr: into a slot
   uint32_t first_segment = 0;
   uint32_t segment_count = 0;

@@ -100,11 +100,8 @@ void ReadWorker::begin(InFlight &entry) noexcept {
   entry.operation.fixed = queue_ && entry.slot && queue_->fixed_buffers();
   if (!broken_.ok() || entry.taken.job->stopped.load(std::memory_order_relaxed))
     return end(entry, false);
-  // What is in the page cache is copied by this thread; the ring's own would do it one by one.
-  const bool inline_read =
-      piece.cached && !entry.operation.direct &&
-      device_.runtime().options().io == SLUICE_IO_AUTO;
-  if (queue_ && !queue_->broken() && !inline_read) return queue_->submit(entry.operation);
+  const bool by_worker = piece.by_worker && !entry.operation.direct;
+  if (queue_ && !queue_->broken() && !by_worker) return queue_->submit(entry.operation);
   perform(entry);
 }
 
@@ -112,7 +109,8 @@ void ReadWorker::perform(InFlight &entry) noexcept {
   ReadOperation &operation = entry.operation;
   operation.fixed = false;
   for (;;) {
-    const int64_t result = os().read_at(operation.descriptor(), operation.next_buffer(),
+    const int descriptor = operation.descriptor();  // first: it decides how much is asked for
+    const int64_t result = os().read_at(descriptor, operation.next_buffer(),
                                         operation.next_bytes(), operation.next_offset());
     const ReadStep step = operation.advance(static_cast<int>(result));
     if (step != ReadStep::kAgain) return end(entry, step == ReadStep::kDone);

@@ -107,6 +107,7 @@ Status Reader::submit(ReadJob &job, std::span<const ReadRange> ranges) {
   {
     const std::lock_guard lock(mutex_);
     jobs_.push_back(&job);
+    job.submitted = true;
   }
   work_.notify_all();
   return {};
@@ -200,20 +201,14 @@ bool Reader::wait(ReadJob &job, uint32_t timeout_ms) {
   return true;
 }
 
-void Reader::set_path(bool direct, std::string reason) {
+void Reader::set_path(PathTaken taken) {
   const std::lock_guard lock(mutex_);
-  last_direct_ = direct;
-  reason_ = std::move(reason);
+  last_path_ = std::move(taken);
 }
 
-bool Reader::last_direct() const {
+PathTaken Reader::last_path() const {
   const std::lock_guard lock(mutex_);
-  return last_direct_;
-}
-
-std::string Reader::reason() const {
-  const std::lock_guard lock(mutex_);
-  return reason_;
+  return last_path_;
 }
 
 }  // namespace sluice

@@ -20,6 +20,13 @@ namespace sluice {
 
 class ReadWorker;
 
+// How the last submitted read goes, for reports.
+struct PathTaken {
+  bool uring = false;
+  bool direct = false;
+  std::string reason;
+};
+
 class Reader final : public DevicePart {
  public:
   static constexpr PartSlot kSlot = PartSlot::kReader;
@@ -27,7 +34,7 @@ class Reader final : public DevicePart {
   ~Reader() override;
   Status close() override;
 
-  // The ranges are checked already; each has its `direct` and `cached` decided.
+  // The ranges are checked already; the way of each is decided.
   Status submit(ReadJob &job, std::span<const ReadRange> ranges);
   // Until every copy is queued; then orders the job's stream behind them. With a failure: until
   // nothing of the job is in flight. False when `timeout_ms` passed first; 0 waits on.
@@ -39,9 +46,8 @@ class Reader final : public DevicePart {
   uint32_t worker_count() const noexcept { return static_cast<uint32_t>(workers_.size()); }
   bool uses_uring() const noexcept { return uses_uring_; }
   bool fixed_buffers() const noexcept { return fixed_buffers_; }
-  void set_path(bool direct, std::string reason);
-  bool last_direct() const;
-  std::string reason() const;
+  void set_path(PathTaken taken);
+  PathTaken last_path() const;
   const std::string &backend_reason() const noexcept { return backend_reason_; }
 
  private:
@@ -75,8 +81,7 @@ class Reader final : public DevicePart {
   std::condition_variable work_;
   std::deque<ReadJob *> jobs_;  // with pieces that nobody has taken
   bool stopping_ = false;
-  bool last_direct_ = false;
-  std::string reason_;
+  PathTaken last_path_;
 };
 
 }  // namespace sluice

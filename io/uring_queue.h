@@ -52,7 +52,7 @@ class UringQueue {
 
   explicit UringQueue(Runtime &runtime) : runtime_(runtime) {}
   void register_what_may(std::span<std::byte> fixed_memory) noexcept;
-  int fixed_file(const ReadOperation &operation) noexcept;
+  int fixed_file(ReadOperation &operation) noexcept;
   bool pop(Completion *out) noexcept;
   void enter() noexcept;
 

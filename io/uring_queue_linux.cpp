@@ -42,7 +42,7 @@ void UringQueue::register_what_may(std::span<std::byte> fixed_memory) noexcept {
 }
 
 // The index of the operation's file in the ring's table, or -1: use the descriptor.
-int UringQueue::fixed_file(const ReadOperation &operation) noexcept {
+int UringQueue::fixed_file(ReadOperation &operation) noexcept {
   if (!fixed_files_) return -1;
   for (unsigned i = 0; i < kFileSlots; ++i)
     if (files_[i].file_id == operation.file->id() && files_[i].direct == operation.direct)
@@ -65,8 +65,9 @@ void UringQueue::forget_files() noexcept {
 
 void UringQueue::submit(ReadOperation &operation) noexcept {
   io_uring_sqe *sqe = io_uring_get_sqe(&ring_);  // the ring has room for the whole depth
+  const int plain = operation.descriptor();
   const int index = fixed_file(operation);
-  const int descriptor = index >= 0 ? index : operation.descriptor();
+  const int descriptor = index >= 0 ? index : plain;
   if (operation.fixed)
     io_uring_prep_read_fixed(sqe, descriptor, operation.next_buffer(), operation.next_bytes(),
                              operation.next_offset(), 0);

@@ -21,7 +21,7 @@ Result<uint32_t> cast_type(sluice_type type) {
 
 Status check_address(uint64_t address, uint32_t type, const char *which) {
   if (address != 0 && address % sluice_cast_type_bytes(type) == 0) return {};
-  return error(SLUICE_INVALID_ARGUMENT, "the {} address {:#x} is not aligned to its {}-byte elements",
+  return error(SLUICE_INVALID_ARGUMENT, "the {} address {:#x} is not aligned to {}-byte elements",
                which, address, sluice_cast_type_bytes(type));
 }
 

@@ -97,8 +97,8 @@ sluice_status sluice_copy_to_host(sluice_device *device, uint64_t device_address
                                   void *stream, void *host) {
   return guarded([&]() -> Status {
     SLUICE_TRY(need(device, "device"));
-    SLUICE_TRY(need(host, "host"));
     if (bytes == 0) return {};
+    SLUICE_TRY(need(host, "host"));
     Device &inner = *device->device;
     SLUICE_ASSIGN(auto scope, DriverScope::enter(inner));
     SLUICE_TRY(identify_stream(inner, as_stream(stream)).take_status());

@@ -44,9 +44,10 @@ class ProcAddress {
     if (with_status_) {
       CUdriverProcAddressQueryResult status{};
       result = with_status_(name, &address, version, flags, &status);
-    } else if (plain_) {
-      result = plain_(name, &address, version, flags);
     }
+    // A library newer than the driver behind it may export the new form and answer nothing.
+    if ((result != CUDA_SUCCESS || !address) && plain_)
+      result = plain_(name, &address, version, flags);
     return result == CUDA_SUCCESS ? address : nullptr;
   }
 
@@ -64,8 +65,7 @@ Result<std::string> emulated_path() {
   std::string tried;
   for (const char *place : {"", "sluice/", "../lib/sluice/", "../lib/x86_64-linux-gnu/sluice/"}) {
     std::string path = folder + "/" + place + kEmulatedFile;
-    FileFacts facts;
-    const int descriptor = os_native().open_read(path.c_str(), OpenMode::kBuffered);
+    const int descriptor = os_native().open_read(path.c_str());
     if (descriptor >= 0) {
       os_native().close(descriptor);
       return path;

@@ -37,7 +37,7 @@ EventPool::~EventPool() {
     give_back(device_, "cuEventDestroy", [&] { return device_.cuda().cuEventDestroy(event); });
 }
 
-Result<Event> EventPool::take() {
+Result<Event> EventPool::take() noexcept {
   {
     const std::lock_guard lock(mutex_);
     if (!free_.empty()) {
@@ -46,7 +46,11 @@ Result<Event> EventPool::take() {
       return Event(this, event);
     }
     // Room for it first, so that putting it back can't fail.
-    free_.reserve(made_ + 1);
+    try {
+      free_.reserve(made_ + 1);
+    } catch (...) {
+      return Status::out_of_host_memory();
+    }
     ++made_;
   }
   CUevent event = nullptr;

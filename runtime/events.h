@@ -51,7 +51,7 @@ class EventPool {
   explicit EventPool(Device &device) noexcept : device_(device) {}
   ~EventPool();
 
-  Result<Event> take();
+  Result<Event> take() noexcept;
   Device &device() const noexcept { return device_; }
 
  private:

@@ -17,8 +17,6 @@ struct iovec;
 
 namespace sluice {
 
-enum class OpenMode { kBuffered, kDirect };
-
 struct FileFacts {
   uint64_t size_bytes = 0;
   bool regular = false;
@@ -32,7 +30,9 @@ enum class Advice { kHugePages, kNoHugePages, kDontFork, kDontDump };
 
 // All functions return 0 or a count, or a negated errno; none throws.
 struct OsTable {
-  int (*open_read)(const char *path, OpenMode mode);
+  int (*open_read)(const char *path);
+  // Another descriptor of the same file, for direct reads; never of what the path leads to now.
+  int (*reopen_direct)(int descriptor);
   int (*close)(int descriptor);
   int (*file_facts)(int descriptor, FileFacts *out);
   int64_t (*read_at)(int descriptor, void *buffer, size_t bytes, uint64_t offset);

@@ -10,6 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -27,12 +28,17 @@ namespace {
 
 int negated(int result) { return result < 0 ? -errno : 0; }
 
-int open_read(const char *path, OpenMode mode) {
+int open_read(const char *path) {
   // O_NONBLOCK: opening a FIFO must not hang; it has no effect on regular files.
-  int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;
-  if (mode == OpenMode::kDirect) flags |= O_DIRECT;
-  const int descriptor = ::open(path, flags);
+  const int descriptor = ::open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   return descriptor < 0 ? -errno : descriptor;
+}
+
+int reopen_direct(int descriptor) {
+  char link[32];
+  std::snprintf(link, sizeof link, "/proc/self/fd/%d", descriptor);
+  const int direct = ::open(link, O_RDONLY | O_CLOEXEC | O_DIRECT);
+  return direct < 0 ? -errno : direct;
 }
 
 int close_descriptor(int descriptor) { return negated(::close(descriptor)); }
@@ -192,6 +198,7 @@ int completion(int result) { return result; }
 
 const OsTable &os_native() noexcept {
   static constexpr OsTable table{open_read,
+                                 reopen_direct,
                                  close_descriptor,
                                  file_facts,
                                  read_at,

@@ -65,6 +65,21 @@ extern "C" {
 /* Returns: major * 1000000 + minor * 1000 + patch of the library that runs. */
 SLUICE_API uint32_t sluice_version(void);
 
+/* Starts a versioned struct: its size is set, the rest is zero. */
+#ifdef __cplusplus
+} /* extern "C" */
+template <typename Struct>
+inline Struct sluice_sized() {
+  Struct value{};
+  value.struct_size = sizeof(Struct);
+  return value;
+}
+extern "C" {
+#define SLUICE_INIT(type) sluice_sized<type>()
+#else
+#define SLUICE_INIT(type) { .struct_size = sizeof(type) }
+#endif
+
 /* ---- Status ------------------------------------------------------------------------------ */
 
 /* X(name, number, sentence). Numbers never change; new ones are appended. */
@@ -123,7 +138,7 @@ typedef struct sluice_error {
   char call[64];  /* the driver or system call that failed, "" when none did */
   char message[1024]; /* what failed, on what (path, tensor, offset, limit), and a remedy */
 } sluice_error;
-#define SLUICE_ERROR_INIT { sizeof(sluice_error), 0, 0, 0, "", "" }
+#define SLUICE_ERROR_INIT SLUICE_INIT(sluice_error)
 
 /* The record of the last failed call on this thread. Successful calls leave it alone.
  *   out_error  not NULL, struct_size set.
@@ -168,8 +183,9 @@ typedef struct sluice_options {
   uint32_t log_level; /* sluice_log_level. SLUICE_LOG_LEVEL, --log-level */
   sluice_log_function log_function; /* NULL: lines go to stderr */
   void *log_user;
-  const char *driver; /* "auto" (default), "emulated", or the path of a driver library; borrowed
-                         for the create call. SLUICE_DRIVER, --driver */
+  const char *driver; /* "auto" (default: the machine's), "emulated", the path of a driver library,
+                         or "none": files and checkpoints only, no devices. Borrowed for the
+                         create call. SLUICE_DRIVER, --driver */
   uint64_t vram_limit;    /* bytes of VRAM that sluice may hold on each device; default: no limit
                              but the headroom. SLUICE_VRAM_LIMIT, --vram-limit */
   uint64_t vram_headroom; /* bytes of each device left to others; default 0.
@@ -183,8 +199,8 @@ typedef struct sluice_options {
   uint64_t slot; /* bytes of one slot; multiple of 4096, 64 KiB .. 64 MiB; default 2 MiB.
                     SLUICE_SLOT, --slot */
   uint32_t io; /* sluice_io_backend. SLUICE_IO, --io */
-  uint32_t io_workers; /* reading threads of each device, 1 .. 64; default: by processors, at most
-                          12. SLUICE_IO_WORKERS, --io-workers */
+  uint32_t io_workers; /* reading threads of each device, 1 .. 64; default: half the processors, 2
+                          to 12. SLUICE_IO_WORKERS, --io-workers */
   uint32_t direct_io;  /* sluice_switch. auto: direct where the file isn't in the page cache and
                           the file system reads directly. on: wherever it can. SLUICE_DIRECT_IO,
                           --direct-io */
@@ -194,13 +210,13 @@ typedef struct sluice_options {
   uint32_t huge_pages; /* sluice_switch. Transparent huge pages for pinned memory.
                           SLUICE_HUGE_PAGES, --huge-pages */
 } sluice_options;
-#define SLUICE_OPTIONS_INIT { .struct_size = sizeof(sluice_options) }
+#define SLUICE_OPTIONS_INIT SLUICE_INIT(sluice_options)
 
 /* Sets one option by name.
  *   name   as a flag without dashes, "vram-limit".
- *   value  as on a command line: sizes like 4096, 256MiB, 8GiB, 1.5GB, "none" for no limit. NULL: the value that the
- *          bare flag means (fast-disk: on). Text is borrowed, not copied.
- * Returns: OK; NOT_FOUND (no such option); INVALID_ARGUMENT (names option, value, what is allowed). */
+ *   value  as on a command line: sizes like 4096, 256MiB, 8GiB, 1.5GB, "none" for no limit.
+ *          NULL: the value that the bare flag means (fast-disk: on). Text is borrowed, not copied.
+ * Returns: OK; NOT_FOUND (no such option); INVALID_ARGUMENT (names option, value, bounds). */
 SLUICE_API sluice_status sluice_options_set(sluice_options *options, const char *name,
                                             const char *value);
 
@@ -279,6 +295,7 @@ typedef struct sluice_stats {
   SLUICE_STATS_LIST(SLUICE_STATS_MEMBER)
 #undef SLUICE_STATS_MEMBER
 } sluice_stats;
+#define SLUICE_STATS_INIT SLUICE_INIT(sluice_stats)
 
 /* A snapshot; values that move together may be a moment apart. Returns: OK; INVALID_ARGUMENT. */
 SLUICE_API sluice_status sluice_stats_get(const sluice_runtime *runtime, sluice_stats *out_stats);
@@ -310,14 +327,14 @@ typedef struct sluice_report {
   char memlock_remedy[256];
   char huge_pages_remedy[256];
 } sluice_report;
-#define SLUICE_REPORT_INIT { .struct_size = sizeof(sluice_report) }
+#define SLUICE_REPORT_INIT SLUICE_INIT(sluice_report)
 
 SLUICE_API sluice_status sluice_report_get(sluice_runtime *runtime, sluice_report *out_report);
 
 /* ---- Devices ----------------------------------------------------------------------------- */
 
-/* Threads: any. Destroy it after its buffers and reads. Opening the same GPU again in one runtime gives the
- * same object; it is closed with the last close. */
+/* Threads: any. Close it after its buffers and reads. Opening the same GPU again in one runtime
+ * gives the same object; it is closed with the last close. */
 typedef struct sluice_device sluice_device;
 
 /* Retains the primary context of GPU `ordinal` (0 .. device_count - 1, as the driver counts) and
@@ -354,7 +371,7 @@ typedef struct sluice_device_info {
   bool copy_batches;    /* the driver has cuMemcpyBatchAsync */
   bool stream_ids;      /* the driver has cuStreamGetId */
 } sluice_device_info;
-#define SLUICE_DEVICE_INFO_INIT { .struct_size = sizeof(sluice_device_info) }
+#define SLUICE_DEVICE_INFO_INIT SLUICE_INIT(sluice_device_info)
 
 SLUICE_API sluice_status sluice_device_info_get(sluice_device *device,
                                                 sluice_device_info *out_info);
@@ -377,7 +394,7 @@ SLUICE_API sluice_status sluice_stream_synchronize(sluice_device *device, void *
 
 /* Copies device memory to the host after the work queued on `stream`; the host waits for it.
  *   device_address, bytes  a range of mapped device memory. bytes = 0 copies nothing.
- *   host  not NULL, `bytes` writable bytes, pinned or not.
+ *   host  `bytes` writable bytes, pinned or not; NULL only with bytes = 0.
  * Returns: OK; INVALID_ARGUMENT; STREAM_CAPTURING; DRIVER_ERROR; DEVICE_LOST. */
 SLUICE_API sluice_status sluice_copy_to_host(sluice_device *device, uint64_t device_address,
                                              uint64_t bytes, void *stream, void *host);
@@ -434,8 +451,8 @@ SLUICE_API sluice_status sluice_cast_buffer_free_stream(sluice_device *device, v
 
 /* ---- Small pinned allocations ------------------------------------------------------------ */
 
-/* Page-locked host memory from arenas that are registered for all devices of the driver. For small and medium
- * sizes; arenas of 32 MiB are added up to the pinned limit.
+/* Page-locked host memory from arenas that are registered for all devices of the driver. For small
+ * and medium sizes; arenas of 32 MiB are added up to the pinned limit.
  *   bytes      1 .. 16 MiB.
  *   alignment  0 (16), or a power of two up to 2 MiB.
  * Returns: OK; INVALID_ARGUMENT; LIMIT_REACHED (pinned limit); OUT_OF_PINNED_MEMORY;
@@ -468,7 +485,7 @@ typedef struct sluice_file_info {
   bool direct_io;        /* a direct read was tried, and worked */
   char direct_io_reason[256]; /* what was tried, and what it answered */
 } sluice_file_info;
-#define SLUICE_FILE_INFO_INIT { .struct_size = sizeof(sluice_file_info) }
+#define SLUICE_FILE_INFO_INIT SLUICE_INIT(sluice_file_info)
 
 /* Tries a direct read and looks at the page cache. Returns: OK; IO_ERROR; OUT_OF_HOST_MEMORY. */
 SLUICE_API sluice_status sluice_file_info_get(sluice_file *file, sluice_file_info *out_info);
@@ -492,16 +509,18 @@ typedef struct sluice_read sluice_read;
  *   device     whose ring and copy engine are used; every device address is one of its.
  *   ranges     `count` of them, 1 .. 2^24; their destinations must not overlap.
  *   stream     orders the device destinations.
- * Returns: OK; INVALID_ARGUMENT (names the range); STREAM_CAPTURING; LIMIT_REACHED (no room for
- *          two slots under the pinned limit); OUT_OF_PINNED_MEMORY; OUT_OF_HOST_MEMORY; NOT_SUPPORTED or NOT_PERMITTED
- *          (io_uring was demanded and is refused); DRIVER_ERROR. */
+ * Where the pinned limit or the driver leaves no room for the ring, it is made smaller, and at last
+ * of pageable memory: slower, said once in the log and the statistics.
+ * Returns: OK; INVALID_ARGUMENT (names the range); STREAM_CAPTURING; OUT_OF_HOST_MEMORY;
+ *          NOT_SUPPORTED or NOT_PERMITTED (io_uring was demanded and is refused); DRIVER_ERROR. */
 SLUICE_API sluice_status sluice_read_submit(sluice_device *device,
                                             const sluice_read_range *ranges, size_t count,
                                             void *stream, sluice_read **out_read);
 
 /* Waits until every byte is read and every copy is queued, then makes `stream` (that of the
  * submit) wait for the copies: work queued on it afterwards sees the bytes. Host destinations are
- * complete, and must not be changed before `stream` has passed this point where a range has both. May be called again: same answer.
+ * complete; where a range has both, the host bytes must not change before `stream` has passed
+ * this point. May be called again: same answer.
  * Returns: OK; END_OF_FILE, IO_ERROR, SYSTEM_ERROR, DRIVER_ERROR, OUT_OF_... (names file, range,
  *          offset; the contents of all destinations are then undefined, and no work of this read
  *          is in flight any more); CANCELLED. */
@@ -511,22 +530,23 @@ SLUICE_API sluice_status sluice_read_wait(sluice_read *read);
 SLUICE_API sluice_status sluice_read_progress(const sluice_read *read, uint64_t *out_done,
                                               uint64_t *out_total);
 
-/* Drops what has not been started; sluice_read_wait then answers CANCELLED. Harmless after the
- * end. */
+/* Drops what has not been started; sluice_read_wait then answers CANCELLED, after what had been
+ * started has ended. Harmless after the end. */
 SLUICE_API sluice_status sluice_read_cancel(sluice_read *read);
 
-/* Ends the read: waits for it (cancelling what has not been started) unless sluice_read_wait has returned. NULL is ignored. */
+/* Ends the read: unless sluice_read_wait has returned, drops what has not been started and waits
+ * for the rest. NULL is ignored. */
 SLUICE_API void sluice_read_release(sluice_read *read);
 
 /* How the reads of a device have gone so far. */
 typedef struct sluice_io_info {
   uint32_t struct_size;
-  uint32_t backend;   /* sluice_io_backend in use: uring or threads; 0 before the first read */
+  uint32_t backend;   /* sluice_io_backend of the last read: uring or threads; 0 before the first */
   bool direct;        /* the last read went around the page cache, wholly or in part */
   bool fixed_buffers; /* the ring's memory is registered with io_uring */
   char reason[512];   /* why this backend and path */
 } sluice_io_info;
-#define SLUICE_IO_INFO_INIT { .struct_size = sizeof(sluice_io_info) }
+#define SLUICE_IO_INFO_INIT SLUICE_INIT(sluice_io_info)
 SLUICE_API sluice_status sluice_io_info_get(sluice_device *device, sluice_io_info *out_info);
 
 /* ---- Checkpoints ------------------------------------------------------------------------- */
@@ -589,7 +609,7 @@ typedef struct sluice_checkpoint_info {
   uint64_t block_count;
   uint64_t data_bytes; /* of all tensors */
 } sluice_checkpoint_info;
-#define SLUICE_CHECKPOINT_INFO_INIT { .struct_size = sizeof(sluice_checkpoint_info) }
+#define SLUICE_CHECKPOINT_INFO_INIT SLUICE_INIT(sluice_checkpoint_info)
 SLUICE_API sluice_status sluice_checkpoint_info_get(const sluice_checkpoint *checkpoint,
                                                     sluice_checkpoint_info *out_info);
 
@@ -606,7 +626,7 @@ typedef struct sluice_tensor_info {
   uint64_t size_bytes;
   uint64_t block; /* index of its block; SLUICE_NO_BLOCK: outside the blocks */
 } sluice_tensor_info;
-#define SLUICE_TENSOR_INFO_INIT { .struct_size = sizeof(sluice_tensor_info) }
+#define SLUICE_TENSOR_INFO_INIT SLUICE_INIT(sluice_tensor_info)
 
 /* Tensors are in the order of shard and file offset.
  * Returns: OK; INVALID_ARGUMENT (index). */
@@ -625,7 +645,7 @@ typedef struct sluice_block_info {
   uint64_t tensor_count;
   uint64_t size_bytes;
 } sluice_block_info;
-#define SLUICE_BLOCK_INFO_INIT { .struct_size = sizeof(sluice_block_info) }
+#define SLUICE_BLOCK_INFO_INIT SLUICE_INIT(sluice_block_info)
 SLUICE_API sluice_status sluice_checkpoint_block(const sluice_checkpoint *checkpoint,
                                                  uint64_t index, sluice_block_info *out_info);
 
@@ -641,8 +661,8 @@ SLUICE_API bool sluice_checkpoint_metadata(const sluice_checkpoint *checkpoint, 
 /* Called on the loading thread now and then, and once at the end. Return false to cancel. */
 typedef bool (*sluice_progress_function)(void *user, uint64_t bytes_done, uint64_t bytes_total);
 
-/* Loads every tensor to its own place in one new buffer, and waits until all copies are queued; `stream` is then ordered
- * behind them (sluice_stream_synchronize waits for the bytes).
+/* Loads every tensor to its own place in one new buffer, and waits until all copies are queued;
+ * `stream` is then ordered behind them (sluice_stream_synchronize waits for the bytes).
  *   alignment      of each tensor's address: 0 (256), or a power of two up to 2 MiB.
  *   progress       NULL: none.
  *   out_buffer     destroy it to give the memory back.

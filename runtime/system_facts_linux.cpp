@@ -18,7 +18,7 @@ namespace {
 // Whole text of a small file; "" when it can't be read.
 std::string read_text(const std::string &path) {
   std::string text;
-  const int descriptor = os_native().open_read(path.c_str(), OpenMode::kBuffered);
+  const int descriptor = os_native().open_read(path.c_str());
   if (descriptor < 0) return text;
   char piece[4096];
   int64_t got = 0;

@@ -39,7 +39,8 @@ namespace emulated {
 #define EMU_ARGUMENTS(...) EMU_CAT(EMU_A, EMU_COUNT(__VA_ARGS__))
 
 // 1: the implementations' declarations.
-#define EMU_ROW(symbol, name, since, traits, implementation, ...) CUresult implementation(__VA_ARGS__);
+#define EMU_ROW(symbol, name, since, traits, implementation, ...) \
+  CUresult implementation(__VA_ARGS__);
 #define EMU_STREAM_ROW EMU_ROW
 #define EMU_SYNC_ROW EMU_ROW
 #include "entry_table.inc"
@@ -56,29 +57,29 @@ enum RowNumber : unsigned {
 #undef EMU_ROW
 #undef EMU_STREAM_ROW
 #undef EMU_SYNC_ROW
-    kRowCount
+  kRowCount
 };
 
 // 3: the exported functions.
-#define EMU_EXPORT(function, number, symbol, implementation, ...)                                \
-    extern "C" __attribute__((visibility("default"))) CUresult function(                         \
-        EMU_PARAMETERS(__VA_ARGS__)) __asm__(symbol);                                            \
-    extern "C" CUresult function(EMU_PARAMETERS(__VA_ARGS__)) {                                  \
-        if (const Verdict verdict = enter(number)) return *verdict;                              \
-        return implementation(EMU_ARGUMENTS(__VA_ARGS__));                                       \
-    }
-#define EMU_ROW(symbol, name, since, traits, implementation, ...)                                \
-    EMU_EXPORT(EMU_CAT(emulated_entry_, __LINE__), EMU_CAT(kRow, __LINE__), symbol,              \
-               implementation __VA_OPT__(, ) __VA_ARGS__)
-#define EMU_THREAD_ROW(symbol, implementation, ...)                                              \
-    EMU_EXPORT(EMU_CAT(emulated_thread_entry_, __LINE__), EMU_CAT(kThreadRow, __LINE__), symbol, \
-               implementation __VA_OPT__(, ) __VA_ARGS__)
-#define EMU_STREAM_ROW(symbol, name, since, traits, implementation, ...)                         \
-    EMU_ROW(symbol, name, since, traits, implementation, __VA_ARGS__)                            \
-    EMU_THREAD_ROW(symbol "_ptsz", implementation, __VA_ARGS__)
-#define EMU_SYNC_ROW(symbol, name, since, traits, implementation, ...)                           \
-    EMU_ROW(symbol, name, since, traits, implementation, __VA_ARGS__)                            \
-    EMU_THREAD_ROW(symbol "_ptds", implementation, __VA_ARGS__)
+#define EMU_EXPORT(function, number, symbol, implementation, ...) \
+  extern "C" __attribute__((visibility("default")))               \
+  CUresult function(EMU_PARAMETERS(__VA_ARGS__)) __asm__(symbol); \
+  extern "C" CUresult function(EMU_PARAMETERS(__VA_ARGS__)) {     \
+    if (const Verdict verdict = enter(number)) return *verdict;   \
+    return implementation(EMU_ARGUMENTS(__VA_ARGS__));            \
+  }
+#define EMU_ROW(symbol, name, since, traits, implementation, ...)                 \
+  EMU_EXPORT(EMU_CAT(emulated_entry_, __LINE__), EMU_CAT(kRow, __LINE__), symbol, \
+             implementation __VA_OPT__(, ) __VA_ARGS__)
+#define EMU_THREAD_ROW(symbol, implementation, ...)                                            \
+  EMU_EXPORT(EMU_CAT(emulated_thread_entry_, __LINE__), EMU_CAT(kThreadRow, __LINE__), symbol, \
+             implementation __VA_OPT__(, ) __VA_ARGS__)
+#define EMU_STREAM_ROW(symbol, name, since, traits, implementation, ...) \
+  EMU_ROW(symbol, name, since, traits, implementation, __VA_ARGS__)      \
+  EMU_THREAD_ROW(symbol "_ptsz", implementation, __VA_ARGS__)
+#define EMU_SYNC_ROW(symbol, name, since, traits, implementation, ...) \
+  EMU_ROW(symbol, name, since, traits, implementation, __VA_ARGS__)    \
+  EMU_THREAD_ROW(symbol "_ptds", implementation, __VA_ARGS__)
 #include "entry_table.inc"
 #undef EMU_ROW
 #undef EMU_STREAM_ROW
@@ -86,16 +87,16 @@ enum RowNumber : unsigned {
 
 // 4: the table.
 #define EMU_ENTRY(symbol, name, since, traits, function) \
-    {symbol, name, since, traits, reinterpret_cast<void *>(&function)},
+  {symbol, name, since, traits, reinterpret_cast<void *>(&function)},
 #define EMU_ROW(symbol, name, since, traits, ...) \
-    EMU_ENTRY(symbol, name, since, (traits), EMU_CAT(emulated_entry_, __LINE__))
-#define EMU_THREAD_ENTRY(symbol, name, since, traits)                                    \
-    EMU_ENTRY(symbol, name, (since) < 7000 ? 7000 : (since), (traits) | kPerThread,      \
-              EMU_CAT(emulated_thread_entry_, __LINE__))
+  EMU_ENTRY(symbol, name, since, (traits), EMU_CAT(emulated_entry_, __LINE__))
+#define EMU_THREAD_ENTRY(symbol, name, since, traits)                             \
+  EMU_ENTRY(symbol, name, (since) < 7000 ? 7000 : (since), (traits) | kPerThread, \
+            EMU_CAT(emulated_thread_entry_, __LINE__))
 #define EMU_STREAM_ROW(symbol, name, since, traits, ...) \
-    EMU_ROW(symbol, name, since, traits) EMU_THREAD_ENTRY(symbol "_ptsz", name, since, traits)
+  EMU_ROW(symbol, name, since, traits) EMU_THREAD_ENTRY(symbol "_ptsz", name, since, traits)
 #define EMU_SYNC_ROW(symbol, name, since, traits, ...) \
-    EMU_ROW(symbol, name, since, traits) EMU_THREAD_ENTRY(symbol "_ptds", name, since, traits)
+  EMU_ROW(symbol, name, since, traits) EMU_THREAD_ENTRY(symbol "_ptds", name, since, traits)
 
 const Row rows[] = {
 #include "entry_table.inc"
@@ -109,83 +110,83 @@ std::atomic<bool> any_absent{false};
 
 // Is name one of the list's?
 bool names(const char *list, const char *name) {
-    const size_t length = std::strlen(name);
-    for (const char *at = list; *at;) {
-        const size_t token = std::strcspn(at, ",");
-        if (token == length && !std::memcmp(at, name, length)) return true;
-        at += token + (at[token] == ',');
-    }
-    return false;
+  const size_t length = std::strlen(name);
+  for (const char *at = list; *at;) {
+    const size_t token = std::strcspn(at, ",");
+    if (token == length && !std::memcmp(at, name, length)) return true;
+    at += token + (at[token] == ',');
+  }
+  return false;
 }
 
 void spend(uint64_t latency_ns) {
-    const uint64_t until = now_ns() + latency_ns;
-    if (latency_ns > 100000) return sleep_until_ns(until);
-    while (now_ns() < until) {
-    }
+  const uint64_t until = now_ns() + latency_ns;
+  if (latency_ns > 100000) return sleep_until_ns(until);
+  while (now_ns() < until) {
+  }
 }
 
 bool is_absent(const Row &row, const RowState &row_state) {
-    if (row.since > settings.version) return true;
-    return any_absent.load(std::memory_order_relaxed) && row_state.absent;
+  if (row.since > settings.version) return true;
+  return any_absent.load(std::memory_order_relaxed) && row_state.absent;
 }
 
 Verdict check_context(const Row &row) {
-    if (!(row.traits & (kContext | kSticky))) return {};
-    if ((row.traits & kContext) && !current_context()) {
-        report_misuse("%s is called with no current context", row.name);
-        return CUDA_ERROR_INVALID_CONTEXT;
-    }
-    const CUresult sticky = current_sticky();
-    return sticky == CUDA_SUCCESS ? Verdict{} : sticky;
+  if (!(row.traits & (kContext | kSticky))) return {};
+  if ((row.traits & kContext) && !current_context()) {
+    report_misuse("%s is called with no current context", row.name);
+    return CUDA_ERROR_INVALID_CONTEXT;
+  }
+  const CUresult sticky = current_sticky();
+  return sticky == CUDA_SUCCESS ? Verdict{} : sticky;
 }
 
 }  // namespace
 
 Verdict enter(unsigned number) {
-    load_settings_once();
-    const Row &row = rows[number];
-    RowState &row_state = row_states[number];
-    row_state.calls.fetch_add(1, std::memory_order_relaxed);
-    use_per_thread_streams((row.traits & kPerThread) != 0);
-    if (const uint64_t latency = settings.call_latency_ns) spend(latency);
-    if (faults_armed.load(std::memory_order_relaxed))
-        if (const Verdict fault = injected_fault(row.name)) return fault;
-    if (is_absent(row, row_state)) return CUDA_ERROR_CALL_REQUIRES_NEWER_DRIVER;
-    if (row.traits == kAnywhere) return {};
-    if (in_host_function()) {
-        report_misuse("%s is called from a host function", row.name);
-        return CUDA_ERROR_NOT_PERMITTED;
-    }
-    if (!state.initialized) return CUDA_ERROR_NOT_INITIALIZED;
-    if ((row.traits & kVmm) && feature_absent(kFeatureVmm)) return CUDA_ERROR_NOT_SUPPORTED;
-    if (const Verdict verdict = check_context(row)) return verdict;
-    if ((row.traits & kUnsafe) && active_captures.load(std::memory_order_relaxed))
-        if (const CUresult answer = check_capture_safety()) return answer;
-    return {};
+  load_settings_once();
+  const Row &row = rows[number];
+  RowState &row_state = row_states[number];
+  row_state.calls.fetch_add(1, std::memory_order_relaxed);
+  use_per_thread_streams((row.traits & kPerThread) != 0);
+  if (const uint64_t latency = settings.call_latency_ns) spend(latency);
+  if (faults_armed.load(std::memory_order_relaxed))
+    if (const Verdict fault = injected_fault(row.name)) return fault;
+  if (is_absent(row, row_state)) return CUDA_ERROR_CALL_REQUIRES_NEWER_DRIVER;
+  if (row.traits == kAnywhere) return {};
+  if (in_host_function()) {
+    report_misuse("%s is called from a host function", row.name);
+    return CUDA_ERROR_NOT_PERMITTED;
+  }
+  if (!state.initialized) return CUDA_ERROR_NOT_INITIALIZED;
+  if ((row.traits & kVmm) && feature_absent(kFeatureVmm)) return CUDA_ERROR_NOT_SUPPORTED;
+  if (const Verdict verdict = check_context(row)) return verdict;
+  if ((row.traits & kUnsafe) && active_captures.load(std::memory_order_relaxed))
+    if (const CUresult answer = check_capture_safety()) return answer;
+  return {};
 }
 
 void set_absent_entry_points(const std::string &comma_separated) {
-    bool any = false;
-    for (unsigned i = 0; i < row_count; ++i) {
-        const bool absent = names(comma_separated.c_str(), rows[i].name);
-        row_states[i].absent = absent;
-        any = any || absent;
-    }
-    any_absent = any;
+  bool any = false;
+  for (unsigned i = 0; i < row_count; ++i) {
+    const bool absent = names(comma_separated.c_str(), rows[i].name);
+    row_states[i].absent = absent;
+    any = any || absent;
+  }
+  any_absent = any;
 }
 
 bool entry_point_absent(const Row &row) { return row_states[&row - rows].absent; }
 
 uint64_t calls_of(const char *name) {
-    uint64_t calls = 0;
-    for (unsigned i = 0; i < row_count; ++i)
-        if (!name || !std::strcmp(rows[i].name, name)) calls += row_states[i].calls;
-    return calls;
+  uint64_t calls = 0;
+  for (unsigned i = 0; i < row_count; ++i)
+    if (!name || !std::strcmp(rows[i].name, name)) calls += row_states[i].calls;
+  return calls;
 }
 
 void clear_calls() {
-    for (unsigned i = 0; i < row_count; ++i) row_states[i].calls = 0;
+  for (unsigned i = 0; i < row_count; ++i) row_states[i].calls = 0;
 }
 
 }  // namespace emulated

@@ -6,12 +6,13 @@ namespace emulated {
 namespace {
 
 struct Result {
-    CUresult code;
-    const char *name;
-    const char *text;
+  CUresult code;
+  const char *name;
+  const char *text;
 };
 
-#define EMU_RESULT(name, text) {name, #name, text}
+#define EMU_RESULT(name, text) \
+  { name, #name, text }
 const Result kResults[] = {
     EMU_RESULT(CUDA_SUCCESS, "no error"),
     EMU_RESULT(CUDA_ERROR_INVALID_VALUE, "invalid argument"),
@@ -47,7 +48,8 @@ const Result kResults[] = {
     EMU_RESULT(CUDA_ERROR_PEER_ACCESS_NOT_ENABLED, "peer access isn't enabled"),
     EMU_RESULT(CUDA_ERROR_PRIMARY_CONTEXT_ACTIVE, "the primary context is active"),
     EMU_RESULT(CUDA_ERROR_CONTEXT_IS_DESTROYED, "the context is destroyed"),
-    EMU_RESULT(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED, "part of the host memory is registered already"),
+    EMU_RESULT(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED,
+               "part of the host memory is registered already"),
     EMU_RESULT(CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED, "the host memory isn't registered"),
     EMU_RESULT(CUDA_ERROR_LAUNCH_FAILED, "the launch failed"),
     EMU_RESULT(CUDA_ERROR_NOT_PERMITTED, "the operation isn't permitted"),
@@ -55,12 +57,14 @@ const Result kResults[] = {
     EMU_RESULT(CUDA_ERROR_SYSTEM_NOT_READY, "the system isn't ready"),
     EMU_RESULT(CUDA_ERROR_SYSTEM_DRIVER_MISMATCH, "display driver and CUDA driver don't match"),
     EMU_RESULT(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "not permitted while a stream is capturing"),
-    EMU_RESULT(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, "the capture was invalidated by an earlier error"),
+    EMU_RESULT(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED,
+               "the capture was invalidated by an earlier error"),
     EMU_RESULT(CUDA_ERROR_STREAM_CAPTURE_MERGE, "two captures would be merged"),
     EMU_RESULT(CUDA_ERROR_STREAM_CAPTURE_UNMATCHED, "the capture didn't begin in this stream"),
     EMU_RESULT(CUDA_ERROR_STREAM_CAPTURE_UNJOINED, "the capture has work that wasn't joined"),
     EMU_RESULT(CUDA_ERROR_STREAM_CAPTURE_ISOLATION, "a dependency crosses the capture's edge"),
-    EMU_RESULT(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, "the legacy stream would depend on a capturing stream"),
+    EMU_RESULT(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT,
+               "the legacy stream would depend on a capturing stream"),
     EMU_RESULT(CUDA_ERROR_CAPTURED_EVENT, "the event was last recorded in a capturing stream"),
     EMU_RESULT(CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD, "the capture began in another thread"),
     EMU_RESULT(CUDA_ERROR_TIMEOUT, "a wait timed out"),
@@ -70,25 +74,25 @@ const Result kResults[] = {
 #undef EMU_RESULT
 
 const Result *find_result(CUresult code) {
-    for (const Result &result : kResults)
-        if (result.code == code) return &result;
-    return nullptr;
+  for (const Result &result : kResults)
+    if (result.code == code) return &result;
+  return nullptr;
 }
 
 }  // namespace
 
 CUresult get_error_name(CUresult code, const char **out) {
-    if (!out) return CUDA_ERROR_INVALID_VALUE;
-    const Result *result = find_result(code);
-    *out = result ? result->name : nullptr;
-    return result ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  if (!out) return CUDA_ERROR_INVALID_VALUE;
+  const Result *result = find_result(code);
+  *out = result ? result->name : nullptr;
+  return result ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult get_error_string(CUresult code, const char **out) {
-    if (!out) return CUDA_ERROR_INVALID_VALUE;
-    const Result *result = find_result(code);
-    *out = result ? result->text : nullptr;
-    return result ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  if (!out) return CUDA_ERROR_INVALID_VALUE;
+  const Result *result = find_result(code);
+  *out = result ? result->text : nullptr;
+  return result ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 }  // namespace emulated

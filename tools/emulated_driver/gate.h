@@ -12,26 +12,26 @@
 namespace emulated {
 
 enum Trait : unsigned {
-    kAnywhere = 0,    // works before cuInit
-    kInit = 1,        // needs cuInit
-    kContext = 2,     // needs cuInit and a live current context
-    kSticky = 4,      // needs no context, but reports the current one's sticky error
-    kUnsafe = 8,      // may not be called while a capture forbids it
-    kPerThread = 16,  // the NULL stream means the calling thread's
-    kVmm = 32,        // absent with ABSENT=vmm
+  kAnywhere = 0,    // works before cuInit
+  kInit = 1,        // needs cuInit
+  kContext = 2,     // needs cuInit and a live current context
+  kSticky = 4,      // needs no context, but reports the current one's sticky error
+  kUnsafe = 8,      // may not be called while a capture forbids it
+  kPerThread = 16,  // the NULL stream means the calling thread's
+  kVmm = 32,        // absent with ABSENT=vmm
 };
 
 struct Row {
-    const char *symbol;
-    const char *name;
-    int since;
-    unsigned traits;
-    void *function;
+  const char *symbol;
+  const char *name;
+  int since;
+  unsigned traits;
+  void *function;
 };
 
 struct RowState {
-    std::atomic<uint64_t> calls{0};
-    std::atomic<bool> absent{false};
+  std::atomic<uint64_t> calls{0};
+  std::atomic<bool> absent{false};
 };
 
 extern const Row rows[];

@@ -12,18 +12,18 @@ namespace {
 
 // sluice_cast(source, target, count, source_type, target_type)
 uint64_t cast_source_bytes(const uint64_t *values) {
-    return values[2] * sluice_cast_type_bytes(static_cast<uint32_t>(values[3]));
+  return values[2] * sluice_cast_type_bytes(static_cast<uint32_t>(values[3]));
 }
 uint64_t cast_target_bytes(const uint64_t *values) {
-    return values[2] * sluice_cast_type_bytes(static_cast<uint32_t>(values[4]));
+  return values[2] * sluice_cast_type_bytes(static_cast<uint32_t>(values[4]));
 }
 
 void cast_body(const uint64_t *values) {
-    const void *source = reinterpret_cast<const void *>(values[0]);
-    void *target = reinterpret_cast<void *>(values[1]);
-    for (uint64_t i = 0; i < values[2]; ++i)
-        sluice_cast_element(source, target, i, static_cast<uint32_t>(values[3]),
-                            static_cast<uint32_t>(values[4]));
+  const void *source = reinterpret_cast<const void *>(values[0]);
+  void *target = reinterpret_cast<void *>(values[1]);
+  for (uint64_t i = 0; i < values[2]; ++i)
+    sluice_cast_element(source, target, i, static_cast<uint32_t>(values[3]),
+                        static_cast<uint32_t>(values[4]));
 }
 
 const KernelArgument kCastArguments[] = {
@@ -39,9 +39,9 @@ const KernelEntry kKernels[] = {
 }  // namespace
 
 const KernelEntry *find_kernel(const char *name) {
-    for (const KernelEntry &kernel : kKernels)
-        if (!std::strcmp(kernel.name, name)) return &kernel;
-    return nullptr;
+  for (const KernelEntry &kernel : kKernels)
+    if (!std::strcmp(kernel.name, name)) return &kernel;
+  return nullptr;
 }
 
 unsigned kernel_count() { return sizeof kKernels / sizeof *kKernels; }

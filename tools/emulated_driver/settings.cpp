@@ -22,102 +22,116 @@ constexpr uint64_t kDefaultMemoryBytes = 16ull << 30;
 constexpr uint64_t kDefaultGranularityBytes = 2ull << 20;
 
 bool set_number(std::atomic<uint64_t> &target, const char *text, uint64_t fallback) {
-    uint64_t value = fallback;
-    if (*text && !parse_size(text, value)) return false;
-    target = value;
-    return true;
+  uint64_t value = fallback;
+  if (*text && !parse_size(text, value)) return false;
+  target = value;
+  return true;
 }
 
 bool set_version(const char *text) {
-    uint64_t value = 13000;
-    if (*text && (!parse_size(text, value) || value < 10000 || value > 99990)) return false;
-    settings.version = static_cast<int>(value);
-    return true;
+  uint64_t value = 13000;
+  if (*text && (!parse_size(text, value) || value < 10000 || value > 99990)) return false;
+  settings.version = static_cast<int>(value);
+  return true;
 }
 
 bool set_devices(const char *text) {
-    uint64_t value = 1;
-    if (*text && (!parse_size(text, value) || value > 8)) return false;
-    settings.devices = static_cast<int>(value);
-    return true;
+  uint64_t value = 1;
+  if (*text && (!parse_size(text, value) || value > 8)) return false;
+  settings.devices = static_cast<int>(value);
+  return true;
 }
 
 bool set_granularity(const char *text) {
-    uint64_t value = kDefaultGranularityBytes;
-    if (*text && !parse_size(text, value)) return false;
-    if (value < (64u << 10) || (value & (value - 1)) != 0) return false;
-    settings.granularity_bytes = value;
-    return true;
+  uint64_t value = kDefaultGranularityBytes;
+  if (*text && !parse_size(text, value)) return false;
+  if (value < (64u << 10) || (value & (value - 1)) != 0) return false;
+  settings.granularity_bytes = value;
+  return true;
 }
 
 bool set_misuse(const char *text) {
-    if (!*text || !std::strcmp(text, "log")) settings.misuse = MisuseMode::log;
-    else if (!std::strcmp(text, "abort")) settings.misuse = MisuseMode::abort;
-    else if (!std::strcmp(text, "off")) settings.misuse = MisuseMode::off;
-    else return false;
-    return true;
+  if (!*text || !std::strcmp(text, "log"))
+    settings.misuse = MisuseMode::log;
+  else if (!std::strcmp(text, "abort"))
+    settings.misuse = MisuseMode::abort;
+  else if (!std::strcmp(text, "off"))
+    settings.misuse = MisuseMode::off;
+  else
+    return false;
+  return true;
 }
 
 bool set_leaks(const char *text) {
-    if (!*text || !std::strcmp(text, "all")) settings.leaks = LeakReport::all;
-    else if (!std::strcmp(text, "release")) settings.leaks = LeakReport::release;
-    else if (!std::strcmp(text, "none")) settings.leaks = LeakReport::none;
-    else return false;
-    return true;
+  if (!*text || !std::strcmp(text, "all"))
+    settings.leaks = LeakReport::all;
+  else if (!std::strcmp(text, "release"))
+    settings.leaks = LeakReport::release;
+  else if (!std::strcmp(text, "none"))
+    settings.leaks = LeakReport::none;
+  else
+    return false;
+  return true;
 }
 
 bool set_poison(const char *text) {
-    uint64_t value = 0;
-    if (*text && (!parse_size(text, value) || value > 1)) return false;
-    settings.poison = *text ? static_cast<int>(value) : -1;
-    return true;
+  uint64_t value = 0;
+  if (*text && (!parse_size(text, value) || value > 1)) return false;
+  settings.poison = *text ? static_cast<int>(value) : -1;
+  return true;
 }
 
 bool set_host_access(const char *text) {
-    uint64_t value = 0;
-    if (*text && (!parse_size(text, value) || value > 1)) return false;
-    settings.host_access = value == 1;
-    return true;
+  uint64_t value = 0;
+  if (*text && (!parse_size(text, value) || value > 1)) return false;
+  settings.host_access = value == 1;
+  return true;
 }
 
 bool set_absent(const char *text) {
-    unsigned features = 0;
-    std::string names;
-    const std::string all(text);
-    for (size_t begin = 0; begin < all.size();) {
-        size_t end = all.find(',', begin);
-        if (end == std::string::npos) end = all.size();
-        const std::string one = all.substr(begin, end - begin);
-        if (one == "vmm") features |= kFeatureVmm;
-        else if (one == "read_only_host_register") features |= kFeatureReadOnlyRegister;
-        else if (one == "host_vmm") features |= kFeatureHostVmm;
-        else if (one == "stream_get_id") names += "cuStreamGetId,";
-        else if (one == "memcpy_batch") names += "cuMemcpyBatchAsync,";
-        else if (!one.empty()) names.append(one).append(",");
-        begin = end + 1;
-    }
-    settings.absent_features = features;
-    set_absent_entry_points(names);
-    return true;
+  unsigned features = 0;
+  std::string names;
+  const std::string all(text);
+  for (size_t begin = 0; begin < all.size();) {
+    size_t end = all.find(',', begin);
+    if (end == std::string::npos) end = all.size();
+    const std::string one = all.substr(begin, end - begin);
+    if (one == "vmm")
+      features |= kFeatureVmm;
+    else if (one == "read_only_host_register")
+      features |= kFeatureReadOnlyRegister;
+    else if (one == "host_vmm")
+      features |= kFeatureHostVmm;
+    else if (one == "stream_get_id")
+      names += "cuStreamGetId,";
+    else if (one == "memcpy_batch")
+      names += "cuMemcpyBatchAsync,";
+    else if (!one.empty())
+      names.append(one).append(",");
+    begin = end + 1;
+  }
+  settings.absent_features = features;
+  set_absent_entry_points(names);
+  return true;
 }
 
 bool set_shared(const char *text) {
-    if (std::strchr(text, '/')) return false;
-    std::lock_guard lock(shared_name_mutex);
-    shared_name_value = text;
-    return true;
+  if (std::strchr(text, '/')) return false;
+  std::lock_guard lock(shared_name_mutex);
+  shared_name_value = text;
+  return true;
 }
 
 bool set_memory(const char *text) {
-    uint64_t value = kDefaultMemoryBytes;
-    if (*text && (!parse_size(text, value) || value < (4u << 20))) return false;
-    settings.memory_bytes = value;
-    return true;
+  uint64_t value = kDefaultMemoryBytes;
+  if (*text && (!parse_size(text, value) || value < (4u << 20))) return false;
+  settings.memory_bytes = value;
+  return true;
 }
 
 struct Setter {
-    const char *name;
-    bool (*set)(const char *text);
+  const char *name;
+  bool (*set)(const char *text);
 };
 
 const Setter kSetters[] = {
@@ -146,59 +160,72 @@ const Setter kSetters[] = {
 }  // namespace
 
 bool parse_size(const char *text, uint64_t &out) {
-    if (*text < '0' || *text > '9') return false;
-    char *end = nullptr;
-    uint64_t value = std::strtoull(text, &end, 10);
-    unsigned shift = 0;
-    switch (*end) {
-        case 'K': case 'k': shift = 10; break;
-        case 'M': case 'm': shift = 20; break;
-        case 'G': case 'g': shift = 30; break;
-        case 'T': case 't': shift = 40; break;
-        default: break;
-    }
-    if (shift) ++end;
-    if (shift && *end == 'i') ++end;
-    if (*end == 'B') ++end;
-    if (*end || (shift && (value >> (64 - shift)) != 0)) return false;
-    out = value << shift;
-    return true;
+  if (*text < '0' || *text > '9') return false;
+  char *end = nullptr;
+  uint64_t value = std::strtoull(text, &end, 10);
+  unsigned shift = 0;
+  switch (*end) {
+    case 'K':
+    case 'k':
+      shift = 10;
+      break;
+    case 'M':
+    case 'm':
+      shift = 20;
+      break;
+    case 'G':
+    case 'g':
+      shift = 30;
+      break;
+    case 'T':
+    case 't':
+      shift = 40;
+      break;
+    default:
+      break;
+  }
+  if (shift) ++end;
+  if (shift && *end == 'i') ++end;
+  if (*end == 'B') ++end;
+  if (*end || (shift && (value >> (64 - shift)) != 0)) return false;
+  out = value << shift;
+  return true;
 }
 
 bool apply_setting(const char *name, const char *value) {
-    for (const Setter &setter : kSetters)
-        if (!std::strcmp(setter.name, name)) return setter.set(value ? value : "");
-    return false;
+  for (const Setter &setter : kSetters)
+    if (!std::strcmp(setter.name, name)) return setter.set(value ? value : "");
+  return false;
 }
 
 void load_settings() {
-    for (const Setter &setter : kSetters) {
-        const std::string variable = std::string("SLUICE_EMULATED_") + setter.name;
-        const char *value = std::getenv(variable.c_str());
-        if (!setter.set(value ? value : "")) {
-            std::fprintf(stderr, "[sluice emulated driver] can't read %s=%s: default used\n",
-                         variable.c_str(), value);
-            setter.set("");
-        }
+  for (const Setter &setter : kSetters) {
+    const std::string variable = std::string("SLUICE_EMULATED_") + setter.name;
+    const char *value = std::getenv(variable.c_str());
+    if (!setter.set(value ? value : "")) {
+      std::fprintf(stderr, "[sluice emulated driver] can't read %s=%s: default used\n",
+                   variable.c_str(), value);
+      setter.set("");
     }
+  }
 }
 
 void load_settings_once() {
-    static std::once_flag once;
-    std::call_once(once, load_settings);
+  static std::once_flag once;
+  std::call_once(once, load_settings);
 }
 
 std::string shared_name() {
-    std::lock_guard lock(shared_name_mutex);
-    return shared_name_value;
+  std::lock_guard lock(shared_name_mutex);
+  return shared_name_value;
 }
 
 bool feature_absent(Feature feature) { return (settings.absent_features & feature) != 0; }
 
 bool poison_wanted() {
-    const int asked = settings.poison;
-    if (asked >= 0) return asked == 1;
-    return settings.misuse == MisuseMode::abort && settings.pretouch_bytes == 0;
+  const int asked = settings.poison;
+  if (asked >= 0) return asked == 1;
+  return settings.misuse == MisuseMode::abort && settings.pretouch_bytes == 0;
 }
 
 }  // namespace emulated

@@ -12,29 +12,29 @@ enum class MisuseMode : int { off, log, abort };
 enum class LeakReport : int { none, release, all };
 
 enum Feature : unsigned {
-    kFeatureVmm = 1,
-    kFeatureReadOnlyRegister = 2,
-    kFeatureHostVmm = 4,
+  kFeatureVmm = 1,
+  kFeatureReadOnlyRegister = 2,
+  kFeatureHostVmm = 4,
 };
 
 struct Settings {
-    std::atomic<int> version{13000};
-    std::atomic<int> devices{1};
-    std::atomic<uint64_t> memory_bytes{0};
-    std::atomic<uint64_t> granularity_bytes{0};
-    std::atomic<uint64_t> h2d_bandwidth{0};
-    std::atomic<uint64_t> d2h_bandwidth{0};
-    std::atomic<uint64_t> copy_engines{2};
-    std::atomic<uint64_t> kernel_time_ns{0};
-    std::atomic<uint64_t> call_latency_ns{0};
-    std::atomic<uint64_t> pinned_limit_bytes{0};
-    std::atomic<uint64_t> set_access_not_ready{0};
-    std::atomic<unsigned> absent_features{0};
-    std::atomic<MisuseMode> misuse{MisuseMode::log};
-    std::atomic<LeakReport> leaks{LeakReport::all};
-    std::atomic<bool> host_access{false};
-    std::atomic<uint64_t> pretouch_bytes{0};
-    std::atomic<int> poison{-1};  // -1: decided by misuse and pretouch
+  std::atomic<int> version{13000};
+  std::atomic<int> devices{1};
+  std::atomic<uint64_t> memory_bytes{0};
+  std::atomic<uint64_t> granularity_bytes{0};
+  std::atomic<uint64_t> h2d_bandwidth{0};
+  std::atomic<uint64_t> d2h_bandwidth{0};
+  std::atomic<uint64_t> copy_engines{2};
+  std::atomic<uint64_t> kernel_time_ns{0};
+  std::atomic<uint64_t> call_latency_ns{0};
+  std::atomic<uint64_t> pinned_limit_bytes{0};
+  std::atomic<uint64_t> set_access_not_ready{0};
+  std::atomic<unsigned> absent_features{0};
+  std::atomic<MisuseMode> misuse{MisuseMode::log};
+  std::atomic<LeakReport> leaks{LeakReport::all};
+  std::atomic<bool> host_access{false};
+  std::atomic<uint64_t> pretouch_bytes{0};
+  std::atomic<int> poison{-1};  // -1: decided by misuse and pretouch
 };
 
 extern Settings settings;

@@ -392,8 +392,8 @@ TEST_CASE("every system call fails once; short and interrupted reads are everyda
   static int calls = 0;
   static int fails_at = 0;
   sluice::OsTable table = sluice::os_native();
-  table.open_read = [](const char *path, sluice::OpenMode mode) {
-    return ++calls == fails_at ? -EMFILE : sluice::os_native().open_read(path, mode);
+  table.open_read = [](const char *path) {
+    return ++calls == fails_at ? -EMFILE : sluice::os_native().open_read(path);
   };
   table.file_facts = [](int descriptor, sluice::FileFacts *out) {
     return ++calls == fails_at ? -EIO : sluice::os_native().file_facts(descriptor, out);

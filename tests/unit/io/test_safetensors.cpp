@@ -173,6 +173,13 @@ TEST_CASE("headers that are not what the format demands") {
        SLUICE_BAD_FORMAT, {"'a'", "hole"}},
       {"trailing data", "{" + kPlain + "}", 5, SLUICE_BAD_FORMAT, {"1 bytes of data", "'a'"}},
       {"data without tensors", "{}", 5, SLUICE_BAD_FORMAT, {"5 bytes of data"}},
+  };
+  for (const BadHeader &header : bad) check_bad(header);
+}
+
+TEST_CASE("numbers and names that are not what the format demands") {
+  const std::string f32 = "\"F32\"";
+  const std::vector<BadHeader> bad = {
       {"elements overflow", "{" + tensor("a", f32, "[4294967296,4294967296]", "[0,4]") + "}", 4,
        SLUICE_BAD_FORMAT, {"'a'", "overflows", "[4294967296, 4294967296]"}},
       {"bits overflow", "{" + tensor("a", f32, "[4611686018427387905]", "[0,4]") + "}", 4,

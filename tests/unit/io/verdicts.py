@@ -26,11 +26,12 @@ def case(label, header, data=4, length=None, differs=""):
 def raw(label, content, differs=""):
     try:
         tensors = safetensors.deserialize(content)
-    except Exception as error:
-        verdict = {"accepts": False, "says": str(error)[:120]}
+    except safetensors.SafetensorError:
+        verdict = {"accepts": False}
     else:
         verdict = {"accepts": True, "tensors": sorted(
-            ({"name": name, "dtype": t["dtype"], "shape": t["shape"], "data": bytes(t["data"]).hex()}
+            ({"name": name, "dtype": t["dtype"], "shape": t["shape"],
+              "data": bytes(t["data"]).hex()}
              for name, t in tensors), key=lambda t: t["name"])}
     cases.append({"label": label, "file": content.hex(), "library": verdict, "differs": differs})
 
@@ -48,7 +49,8 @@ def one(name="a", **parts):
 
 def two(a, b):
     return '{"a":%s,"b":%s}' % tuple(
-        body('"U8"', "[%d]" % max(end - begin, 0), "[%d,%d]" % (begin, end)) for begin, end in (a, b))
+        body('"U8"', "[%d]" % max(end - begin, 0), "[%d,%d]" % (begin, end))
+        for begin, end in (a, b))
 
 
 def layout():
@@ -98,15 +100,16 @@ def keys():
     for depth in (1, 100, 125, 126, 127, 200):
         case("depth %d" % depth, one(extra=',"x":' + "[" * depth + "]" * depth))
     values = ["1e400", "-1", "1.5", "18446744073709551616", "-0", '"\\ud800"', '"\\ud83d\\ude00"',
-              "01", "1.", ".5", "+1", "NaN", "tru", '"\x01"', '"\x7f"', "1E+5", "-", '"\\q"', '"\\/"',
-              "1e-9999", '"\\u0000"', '"\\uDC00"', "0e400", "2e308", "-1e400", "Infinity", "[1,]"]
+              "01", "1.", ".5", "+1", "NaN", "tru", '"\x01"', '"\x7f"', "1E+5", "-", '"\\q"',
+              '"\\/"', "1e-9999", '"\\u0000"', '"\\uDC00"', "0e400", "2e308", "-1e400",
+              "Infinity", "[1,]"]
     for value in values:
         case("unknown key %r" % value, one(extra=',"x":' + value))
 
 
 def metadata():
-    for value in ["null", "{}", '{"a":"b"}', '{"a":1}', '{"a":null}', "[]", '"x"', '{"a":{"b":"c"}}',
-                  '{"":""}', '[["a","b"]]', '{"a":["b"]}', "1", "true"]:
+    for value in ["null", "{}", '{"a":"b"}', '{"a":1}', '{"a":null}', "[]", '"x"',
+                  '{"a":{"b":"c"}}', '{"":""}', '[["a","b"]]', '{"a":["b"]}', "1", "true"]:
         case("metadata " + value, '{"__metadata__":%s,%s}' % (value, PLAIN))
     case("metadata with NUL", '{"__metadata__":{"k":"\\u0000"},%s}' % PLAIN, differs="C strings")
     case("metadata key with NUL", '{"__metadata__":{"\\u0000":""},%s}' % PLAIN, differs="C strings")
@@ -120,7 +123,8 @@ def metadata():
 
 
 def names():
-    for name in ["", "\\u0001", "\\n", "\u00e9", "\\ud83d\\ude00", "\\ud800", "a/b", "..", "\x7f", "a\tb"]:
+    for name in ["", "\\u0001", "\\n", "\u00e9", "\\ud83d\\ude00", "\\ud800", "a/b", "..", "\x7f",
+                 "a\tb"]:
         case("name %r" % name, one(name))
     case("name NUL", one("\\u0000"), differs="C strings")
     case("name with NUL", one("x\\u0000y"), differs="C strings")
@@ -129,11 +133,13 @@ def names():
 
 
 def types():
-    bits = dict(BOOL=8, U8=8, I8=8, U16=16, I16=16, U32=32, I32=32, U64=64, I64=64, F16=16, BF16=16,
-                F32=32, F64=64, F8_E4M3=8, F8_E5M2=8, F8_E8M0=8, F4=4, F6_E2M3=6, F6_E3M2=6, C64=64,
+    bits = dict(BOOL=8, U8=8, I8=8, U16=16, I16=16, U32=32, I32=32, U64=64, I64=64, F16=16,
+                BF16=16, F32=32, F64=64, F8_E4M3=8, F8_E5M2=8, F8_E8M0=8, F4=4, F6_E2M3=6,
+                F6_E3M2=6, C64=64,
                 F8_E4M3FNUZ=8, F8_E5M2FNUZ=8, C128=128, U4=4, I4=4, F8_E4M3FN=8, f32=32, F32_=32)
     for name, width in bits.items():
-        case("dtype " + name, one(dtype='"%s"' % name, shape="[8]", offsets="[0,%d]" % width), width)
+        case("dtype " + name, one(dtype='"%s"' % name, shape="[8]", offsets="[0,%d]" % width),
+             width)
     for name in ("F4", "F6_E2M3", "F6_E3M2"):
         for count in range(6):
             size = count * bits[name] // 8
@@ -145,8 +151,9 @@ def types():
 
 def shapes():
     top = 2**63
-    for shape in ["[]", "[1,1]", "[-1]", '["1"]', "[1.0]", "null", "1", "[[1]]", "[true]", "[-0]", "[2]",
-                  "[18446744073709551615]", "[18446744073709551616]", "[4294967296,4294967296]",
+    for shape in ["[]", "[1,1]", "[-1]", '["1"]', "[1.0]", "null", "1", "[[1]]", "[true]", "[-0]",
+                  "[2]", "[18446744073709551615]", "[18446744073709551616]",
+                  "[4294967296,4294967296]",
                   "[%d,4,0]" % top, "[0,%d,4]" % top, "[%d]" % top, "{}", '"1"', "[1e0]", "[1,]"]:
         case("shape " + shape, one(shape=shape))
     for shape in ["[0]", "[0,%d,4]" % top, "[%d,4,0]" % top, "[%d,0]" % top, "[2,0,3]"]:
@@ -158,8 +165,8 @@ def shapes():
 
 def offsets():
     for value in ["[0]", "[0,4,4]", "[]", '[0,"4"]', '["0","4"]', "[0,4.0]", "[0.0,4]", "[-0,4]",
-                  "[0,-4]", "[4,0]", "[0,4e0]", "null", "[null,4]", "[0,18446744073709551616]", "[1,5]",
-                  "[0,8]", "[0,3]", "[0,5]", "[18446744073709551612,18446744073709551615]",
+                  "[0,-4]", "[4,0]", "[0,4e0]", "null", "[null,4]", "[0,18446744073709551616]",
+                  "[1,5]", "[0,8]", "[0,3]", "[0,5]", "[18446744073709551612,18446744073709551615]",
                   '{"0":0,"1":4}', "[[0,4]]", "4", "[0,[4]]", "[4,8]"]:
         case("offsets " + value, one(offsets=value))
     for a, b, size in [((0, 4), (4, 8), 8), ((4, 8), (0, 4), 8), ((0, 4), (3, 8), 8),

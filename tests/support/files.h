@@ -1,0 +1,77 @@
+// Temporary folders, files with known bytes, and small checkpoints.
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+namespace support {
+
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "sluice-test-XXXXXX").string();
+    if (!mkdtemp(pattern.data())) std::abort();
+    path_ = pattern;
+  }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  TemporaryFolder(const TemporaryFolder &) = delete;
+  TemporaryFolder &operator=(const TemporaryFolder &) = delete;
+  std::string file(const std::string &name) const { return (path_ / name).string(); }
+
+ private:
+  std::filesystem::path path_;
+};
+
+// Bytes that differ from place to place, the same for the same seed.
+inline std::vector<unsigned char> pattern(size_t bytes, uint64_t seed) {
+  std::vector<unsigned char> data(bytes);
+  uint64_t state = seed * 0x9E3779B97F4A7C15u + 1;
+  for (unsigned char &byte : data) {
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    byte = static_cast<unsigned char>(state >> 24);
+  }
+  return data;
+}
+
+inline void write_file(const std::string &path, const void *data, size_t bytes) {
+  std::ofstream out(path, std::ios::binary);
+  out.write(static_cast<const char *>(data), static_cast<std::streamsize>(bytes));
+  if (!out.flush()) std::abort();
+}
+
+// A safetensors file of U8 tensors "t0", "t1", ... of these sizes; returns the data that follows
+// the header.
+inline std::vector<unsigned char> write_checkpoint(const std::string &path,
+                                                   const std::vector<size_t> &sizes,
+                                                   uint64_t seed) {
+  std::string header = "{";
+  size_t offset = 0;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    header += (i ? "," : "") + ("\"t" + std::to_string(i)) + "\":{\"dtype\":\"U8\",\"shape\":[" +
+              std::to_string(sizes[i]) + "],\"data_offsets\":[" + std::to_string(offset) + "," +
+              std::to_string(offset + sizes[i]) + "]}";
+    offset += sizes[i];
+  }
+  header += "}";
+  std::vector<unsigned char> data = pattern(offset, seed);
+  std::ofstream out(path, std::ios::binary);
+  uint64_t length = header.size();
+  out.write(reinterpret_cast<const char *>(&length), sizeof length);
+  out.write(header.data(), static_cast<std::streamsize>(header.size()));
+  out.write(reinterpret_cast<const char *>(data.data()),
+            static_cast<std::streamsize>(data.size()));
+  if (!out.flush()) std::abort();
+  return data;
+}
+
+}  // namespace support

@@ -24,14 +24,16 @@ class GrowableBuffer::Whole final : public Retired {
   std::shared_ptr<GrowableBuffer> buffer;
 };
 
-GrowableBuffer::GrowableBuffer(DeviceMemory &memory, AddressRange range, uint64_t max_bytes)
+GrowableBuffer::GrowableBuffer(DeviceMemory &memory, BufferIndex &index, AddressRange range,
+                               uint64_t max_bytes)
     : device_(memory.device()),
       memory_(memory),
+      index_(index),
       range_(std::move(range)),
       max_bytes_(max_bytes),
       whole_(std::make_unique<Whole>()) {}
 
-GrowableBuffer::~GrowableBuffer() = default;
+GrowableBuffer::~GrowableBuffer() { index_.remove(*this); }
 
 Result<std::shared_ptr<GrowableBuffer>> GrowableBuffer::create(Device &device,
                                                                uint64_t max_bytes) {
@@ -39,9 +41,12 @@ Result<std::shared_ptr<GrowableBuffer>> GrowableBuffer::create(Device &device,
     return error(SLUICE_INVALID_ARGUMENT, "a buffer of {} bytes; 1 to {} are possible", max_bytes,
                  kMaxBufferBytes);
   SLUICE_ASSIGN(DeviceMemory * memory, device.part<DeviceMemory>());
+  SLUICE_ASSIGN(BufferIndex * index, device.part<BufferIndex>());
   SLUICE_ASSIGN(AddressRange range, AddressRange::reserve(device, max_bytes));
-  return std::shared_ptr<GrowableBuffer>(
-      new GrowableBuffer(*memory, std::move(range), max_bytes));
+  std::shared_ptr<GrowableBuffer> buffer(
+      new GrowableBuffer(*memory, *index, std::move(range), max_bytes));
+  index->add(buffer);
+  return buffer;
 }
 
 Status GrowableBuffer::grow(uint64_t bytes) {
@@ -82,6 +87,7 @@ void GrowableBuffer::drop_passed_uses() noexcept {
 Status GrowableBuffer::use(CUstream stream) {
   SLUICE_ASSIGN(const StreamKey key, identify_stream(device_, stream));
   const std::lock_guard lock(mutex_);
+  if (!whole_) return error(SLUICE_INVALID_STATE, "the buffer was destroyed");
   if (key.unique)
     for (Use &use : uses_)
       if (use.key == key) return use.event->record(stream);
@@ -113,12 +119,16 @@ void GrowableBuffer::release_tail(uint64_t offset) noexcept {
   --waiting_tails_;
 }
 
+std::unique_ptr<GrowableBuffer::Whole> GrowableBuffer::take_whole() noexcept {
+  const std::lock_guard lock(mutex_);
+  for (Use &use : uses_) whole_->events.push_back(std::move(use.event));
+  uses_.clear();
+  return std::move(whole_);
+}
+
 void GrowableBuffer::retire(std::shared_ptr<GrowableBuffer> buffer) noexcept {
-  GrowableBuffer &self = *buffer;
-  std::unique_ptr<Whole> whole = std::move(self.whole_);
-  for (Use &use : self.uses_) whole->events.push_back(std::move(use.event));
-  self.uses_.clear();
-  Retirement &retirement = self.device_.retirement();
+  Retirement &retirement = buffer->device_.retirement();
+  std::unique_ptr<Whole> whole = buffer->take_whole();
   whole->buffer = std::move(buffer);
   retirement.add(std::move(whole));
   retirement.poll();

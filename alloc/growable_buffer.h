@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "alloc/address_range.h"
+#include "alloc/buffer_index.h"
 #include "runtime/retirement.h"
 #include "runtime/stream_key.h"
 
@@ -24,7 +25,8 @@ class GrowableBuffer : public std::enable_shared_from_this<GrowableBuffer> {
   ~GrowableBuffer();
 
   Status grow(uint64_t bytes);
-  // Notes that the work queued on `stream` now uses the buffer.
+  // Notes that the work queued on `stream` now uses the buffer. INVALID_STATE once it is retired:
+  // then its memory lives until the last reference is dropped.
   Status use(CUstream stream);
   Status shrink(uint64_t bytes);
   // Gives everything back once the noted work has passed. The caller's reference ends here.
@@ -44,13 +46,15 @@ class GrowableBuffer : public std::enable_shared_from_this<GrowableBuffer> {
     std::shared_ptr<Event> event;
   };
 
-  GrowableBuffer(DeviceMemory &memory, AddressRange range, uint64_t max_bytes);
+  GrowableBuffer(DeviceMemory &memory, BufferIndex &index, AddressRange range, uint64_t max_bytes);
   void drop_passed_uses() noexcept;
+  std::unique_ptr<Whole> take_whole() noexcept;
   void release_tail(uint64_t offset) noexcept;
   Status wait_for_tail(std::unique_lock<std::mutex> &lock);
 
   Device &device_;
   DeviceMemory &memory_;
+  BufferIndex &index_;
   AddressRange range_;
   const uint64_t max_bytes_;
   std::atomic<uint64_t> size_{0};

@@ -66,6 +66,20 @@ PathTaken path_taken(const Reader &reader, const std::vector<FilePath> &paths) {
   return taken;
 }
 
+// Neighbouring ranges mostly go to the same buffer.
+void hold_targets(Device &device, std::span<const sluice_read_range> given, ReadJob &job) {
+  BufferIndex *index = device.existing_part<BufferIndex>();
+  if (!index) return;
+  for (const sluice_read_range &range : given) {
+    if (range.device_address == 0) continue;
+    const auto holds = [&](const auto &target) {
+      return range.device_address - target->address() < target->max_bytes();
+    };
+    if (std::any_of(job.targets.rbegin(), job.targets.rend(), holds)) continue;
+    if (auto target = index->find(range.device_address)) job.targets.push_back(std::move(target));
+  }
+}
+
 Result<std::vector<ReadRange>> decide_ranges(Device &device, Reader &reader,
                                              std::span<const sluice_read_range> given,
                                              ReadJob &job) {
@@ -81,6 +95,7 @@ Result<std::vector<ReadRange>> decide_ranges(Device &device, Reader &reader,
     job.files.push_back(path.file);
   }
   reader.set_path(path_taken(reader, paths));
+  hold_targets(device, given, job);
   PinnedArenas *arenas = device.existing_part<PinnedArenas>();
   std::vector<ReadRange> ranges;
   ranges.reserve(given.size());

@@ -9,6 +9,7 @@
 #include <memory>
 #include <vector>
 
+#include "alloc/growable_buffer.h"
 #include "io/read_plan.h"
 #include "runtime/device.h"
 
@@ -31,6 +32,8 @@ struct ReadJob {
   const CUstream stream;
   ReadPlan plan;
   std::vector<File *> files;  // each once; held in use
+  // The buffers of ours that it writes to: kept mapped until its copies are ordered or done.
+  std::vector<std::shared_ptr<GrowableBuffer>> targets;
   Event start;                // behind what the caller had queued at the submit
   std::atomic<uint64_t> done_bytes{0};
 

@@ -184,8 +184,16 @@ void Reader::settle(ReadJob &job) {
     job.status = error(SLUICE_CANCELLED, "the read was cancelled after {} of {}",
                        format_size(job.done_bytes.load()), format_size(job.plan.total_bytes));
   if (job.status.ok()) job.status = make_wait(job);
-  if (!job.status.ok()) sync_participants(job);
+  if (!job.status.ok() || !mark_targets(job)) sync_participants(job);
+  job.targets.clear();
   job.settled = true;
+}
+
+// The buffers outlive the copies, which the job's stream is ordered behind now. False where that
+// can't be noted: one was destroyed meanwhile.
+bool Reader::mark_targets(ReadJob &job) {
+  return std::all_of(job.targets.begin(), job.targets.end(),
+                     [&](const auto &target) { return target->use(job.stream).ok(); });
 }
 
 bool Reader::wait(ReadJob &job, uint32_t timeout_ms) {

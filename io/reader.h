@@ -62,6 +62,7 @@ class Reader final : public DevicePart {
   Status choose_backend(uint32_t workers, std::vector<std::unique_ptr<UringQueue>> *queues);
   Status make_wait(ReadJob &job);
   void settle(ReadJob &job);
+  bool mark_targets(ReadJob &job);
   void sync_participants(ReadJob &job);
 
   // For workers. With `wait` it blocks until there is a piece or the reader stops.

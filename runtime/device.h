@@ -49,7 +49,7 @@ class DevicePart {
 };
 
 // In the order of the floors; closed from the last to the first.
-enum class PartSlot { kMemory, kCastBuffers, kArenas, kReader, kKernels, kCount };
+enum class PartSlot { kBufferIndex, kMemory, kCastBuffers, kArenas, kReader, kKernels, kCount };
 
 class Device {
  public:

@@ -402,7 +402,8 @@ SLUICE_API sluice_status sluice_copy_to_host(sluice_device *device, uint64_t dev
 /* ---- Growable VRAM buffers --------------------------------------------------------------- */
 
 /* Threads: any; growing and shrinking one buffer are serialised. fork: see above. Destroying with
- * work in flight: the memory is given back after the work that sluice_buffer_use told of. */
+ * work in flight: the memory is given back after the reads into it, and after the work that
+ * sluice_buffer_use told of. */
 typedef struct sluice_buffer sluice_buffer;
 
 /* Reserves device addresses; maps nothing and uses no VRAM.
@@ -422,8 +423,8 @@ SLUICE_API sluice_status sluice_buffer_grow(sluice_buffer *buffer, uint64_t byte
  * Returns: OK; STREAM_CAPTURING; DRIVER_ERROR; OUT_OF_HOST_MEMORY. */
 SLUICE_API sluice_status sluice_buffer_use(sluice_buffer *buffer, void *stream);
 
-/* Gives back what lies past the first `bytes`, as far as whole handles allow, once the work that
- * sluice_buffer_use told of has passed; the host doesn't wait. The part must not be used by new
+/* Gives back what lies past the first `bytes`, as far as whole handles allow, once finished reads
+ * into it and the work that sluice_buffer_use told of have passed; the host doesn't wait. The part must not be used by new
  * work. Larger values change nothing. Returns: OK; DRIVER_ERROR; OUT_OF_HOST_MEMORY. */
 SLUICE_API sluice_status sluice_buffer_shrink(sluice_buffer *buffer, uint64_t bytes);
 

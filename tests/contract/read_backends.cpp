@@ -106,9 +106,14 @@ TEST_CASE("ranges of all shapes reach the device") {
     struct Shape {
       size_t offset, bytes, target;
     };
-    const Shape shapes[] = {{0, 1, 1},           {1, 4095, 300},        {4096, 4096, 5000},
-                            {65535, 2, 10001},   {8192, 131072, 20000}, {data.size() - 1, 1, 200000},
-                            {131071, 66001, 210003}, {77, 0, 5}};
+    const Shape shapes[] = {{0, 1, 1},
+                            {1, 4095, 300},
+                            {4096, 4096, 5000},
+                            {65535, 2, 10001},
+                            {8192, 131072, 20000},
+                            {data.size() - 1, 1, 200000},
+                            {131071, 66001, 210003},
+                            {77, 0, 5}};
     std::vector<sluice_read_range> ranges;
     for (const Shape &shape : shapes)
       ranges.push_back({reading.file, shape.offset, shape.bytes, reading.base() + shape.target,
@@ -207,7 +212,18 @@ TEST_CASE("many reads at once, cancelled ones among them") {
         CHECK(reading.device_bytes(i << 21, (2 << 20) - 7) == part(data, i, (2 << 20) - 7));
       sluice_read_release(reads[i]);
     }
-    // Released without a wait.
+    // A read that is released without a wait, and one whose buffer is destroyed under it: the
+    // memory outlives the copies.
+    sluice_buffer *other = nullptr;
+    REQUIRE(sluice_buffer_create(reading.session.device, 2 << 20, &other) == SLUICE_OK);
+    REQUIRE(sluice_buffer_grow(other, 2 << 20) == SLUICE_OK);
+    const sluice_read_range under{reading.file, 0, 2 << 20, sluice_buffer_address(other), nullptr,
+                                  nullptr};
+    sluice_read *orphan = nullptr;
+    REQUIRE(sluice_read_submit(reading.session.device, &under, 1, nullptr, &orphan) == SLUICE_OK);
+    sluice_buffer_destroy(other);
+    CHECK(sluice_read_wait(orphan) == SLUICE_OK);
+    sluice_read_release(orphan);
     const sluice_read_range range{reading.file, 0, 2 << 20, reading.base(), nullptr, nullptr};
     sluice_read *read = nullptr;
     REQUIRE(sluice_read_submit(reading.session.device, &range, 1, nullptr, &read) == SLUICE_OK);

@@ -6,7 +6,7 @@ namespace {
 
 const char *const kVersions[] = {"11080", "12040", "12080", "13000"};
 
-int reported(const char *text) { return std::atoi(text); }
+int reported(const char *text) { return static_cast<int>(std::strtol(text, nullptr, 10)); }
 
 void *address_of(const char *name, int version, cuuint64_t flags = 0) {
   return entry<void *>(name, version, flags);

@@ -40,6 +40,14 @@ SLUICE_CONTROL(faults_fired)
 }  // namespace emulator
 #undef SLUICE_CONTROL
 
+// Counters, peaks and settings of a fresh process; misuse is recorded. Nothing is live.
+inline bool fresh_driver(const char *memory = nullptr) {
+  if (emulator::reset()() != 0) return false;
+  if (memory) emulator::set()("MEMORY", memory);
+  emulator::set()("MISUSE", "log");
+  return reinterpret_cast<int (*)(unsigned)>(emulator_symbol("cuInit"))(0) == 0;
+}
+
 inline sluice_emulated_live live() {
   sluice_emulated_live now{};
   emulator::get_live()(&now);

@@ -83,10 +83,7 @@ struct Gate {
 };
 
 struct Clean {
-  Clean() {
-    CHECK(emulator::reset()() == 0);
-    emulator::set()("MISUSE", "log");
-  }
+  Clean() { CHECK(fresh_driver()); }
   ~Clean() {
     CHECK(leaks() == "");
     CHECK(first_misuse() == "");
@@ -239,7 +236,7 @@ TEST_CASE("not ready is tried again, a bounded number of times, and undone") {
 
 TEST_CASE("device memory that runs out names the GPU, and pooled memory is given up first") {
   const Clean clean;
-  emulator::set()("MEMORY", "64MiB");
+  REQUIRE(fresh_driver("64MiB"));
   {
     Session session;
     sluice_buffer *one = nullptr, *two = nullptr;
@@ -255,7 +252,6 @@ TEST_CASE("device memory that runs out names the GPU, and pooled memory is given
     sluice_buffer_destroy(one);
     sluice_buffer_destroy(two);
   }
-  emulator::set()("MEMORY", nullptr);
 }
 
 TEST_CASE("a thousand cycles end as the first") {

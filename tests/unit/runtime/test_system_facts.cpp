@@ -25,7 +25,8 @@ class Root {
 };
 
 void put_machine(Root &root) {
-  root.put("proc/meminfo", "MemTotal:       33554432 kB\nMemFree: 1 kB\nMemAvailable:   16777216 kB\n");
+  root.put("proc/meminfo",
+           "MemTotal:       33554432 kB\nMemFree: 1 kB\nMemAvailable:   16777216 kB\n");
   root.put("sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n");
 }
 

@@ -30,6 +30,9 @@ ArenaSet &arena_set() {
 }
 
 // The heaps of this thread, one an arena. A heap outlives the leases of its arena.
+// Set once this thread's heaps are gone; it has no destructor, so that it can still be asked.
+thread_local bool thread_is_ending = false;
+
 struct ThreadHeaps {
   struct Entry {
     const Arena *arena;
@@ -38,6 +41,7 @@ struct ThreadHeaps {
   std::vector<Entry> entries;
 
   ~ThreadHeaps() {
+    thread_is_ending = true;
     for (const Entry &entry : entries) mi_heap_delete(entry.heap);
   }
   mi_heap_t *of(const Arena &arena) {
@@ -146,6 +150,8 @@ Status PinnedArenas::lease_one(size_t known_leases) {
 }
 
 Result<void *> PinnedArenas::allocate(size_t bytes, size_t alignment) {
+  if (thread_is_ending)
+    return error(SLUICE_INVALID_STATE, "pinned allocation on a thread that is ending");
   size_t tried = 0;
   for (;;) {
     size_t leases = 0;

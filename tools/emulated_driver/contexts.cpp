@@ -9,11 +9,22 @@ namespace emulated {
 
 namespace {
 
-struct ContextStack {
-  std::vector<Context *> contexts;
+// A fixed array without a destructor: static destructors and the ends of threads still make calls.
+class ContextStack {
+ public:
+  bool empty() const { return depth_ == 0; }
+  bool full() const { return depth_ == kMost; }
+  Context *&back() { return contexts_[depth_ - 1]; }
+  void push_back(Context *context) { contexts_[depth_++] = context; }
+  void pop_back() { --depth_; }
+  void clear() { depth_ = 0; }
+
+ private:
+  static constexpr unsigned kMost = 256;
+  Context *contexts_[kMost];
+  unsigned depth_;
 };
 
-// Plain pointers, no destructor order to mind: a thread's end may still need its current context.
 thread_local ContextStack stack;
 
 constexpr unsigned kKnownFlags = 0xFF;
@@ -62,7 +73,7 @@ CUcontext handle_of(Context *context) { return reinterpret_cast<CUcontext>(conte
 }  // namespace
 
 Context *current_context() {
-  return stack.contexts.empty() || !stack.contexts.back()->live ? nullptr : stack.contexts.back();
+  return stack.empty() || !stack.back()->live ? nullptr : stack.back();
 }
 
 CUresult current_sticky() {
@@ -76,7 +87,7 @@ bool any_context_live() {
   return false;
 }
 
-void forget_thread_contexts() { stack.contexts.clear(); }
+void forget_thread_contexts() { stack.clear(); }
 
 // ---- entry points: primary contexts ------------------------------------------------------------
 
@@ -151,10 +162,11 @@ CUresult ctx_create(CUcontext *out, unsigned flags, CUdevice ordinal) {
   Device *device = device_of(ordinal);
   if (!out || (flags & ~kKnownFlags)) return CUDA_ERROR_INVALID_VALUE;
   if (!device) return CUDA_ERROR_INVALID_DEVICE;
+  if (stack.full()) return CUDA_ERROR_OUT_OF_MEMORY;
   std::lock_guard lock(state.contexts_mutex);
   Context *context = create_context(*device, flags, false);
   if (!context) return CUDA_ERROR_OUT_OF_MEMORY;
-  stack.contexts.push_back(context);
+  stack.push_back(context);
   *out = handle_of(context);
   return CUDA_SUCCESS;
 }
@@ -176,21 +188,21 @@ CUresult ctx_destroy(CUcontext handle) {
   if (!context || context->primary) return CUDA_ERROR_INVALID_CONTEXT;
   std::lock_guard lock(state.contexts_mutex);
   destroy_context(*context, "the destruction of a context");
-  if (!stack.contexts.empty() && stack.contexts.back() == context) stack.contexts.pop_back();
+  if (!stack.empty() && stack.back() == context) stack.pop_back();
   return CUDA_SUCCESS;
 }
 
 CUresult ctx_set_current(CUcontext handle) {
   if (!handle) {
-    if (!stack.contexts.empty()) stack.contexts.pop_back();
+    if (!stack.empty()) stack.pop_back();
     return CUDA_SUCCESS;
   }
   Context *context = resolve_context(handle);
   if (!context) return CUDA_ERROR_INVALID_CONTEXT;
-  if (stack.contexts.empty())
-    stack.contexts.push_back(context);
+  if (stack.empty())
+    stack.push_back(context);
   else
-    stack.contexts.back() = context;
+    stack.back() = context;
   return CUDA_SUCCESS;
 }
 
@@ -203,14 +215,15 @@ CUresult ctx_get_current(CUcontext *out) {
 CUresult ctx_push_current(CUcontext handle) {
   Context *context = resolve_context(handle);
   if (!context) return CUDA_ERROR_INVALID_CONTEXT;
-  stack.contexts.push_back(context);
+  if (stack.full()) return CUDA_ERROR_OUT_OF_MEMORY;
+  stack.push_back(context);
   return CUDA_SUCCESS;
 }
 
 CUresult ctx_pop_current(CUcontext *out) {
-  if (stack.contexts.empty()) return CUDA_ERROR_INVALID_CONTEXT;
-  if (out) *out = handle_of(stack.contexts.back());
-  stack.contexts.pop_back();
+  if (stack.empty()) return CUDA_ERROR_INVALID_CONTEXT;
+  if (out) *out = handle_of(stack.back());
+  stack.pop_back();
   return CUDA_SUCCESS;
 }
 

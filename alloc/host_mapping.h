@@ -26,7 +26,7 @@ class HostMapping {
  private:
   HostMapping() = default;
   void advise(Runtime &runtime) noexcept;
-  void touch() noexcept;
+  void touch(uint32_t processors) noexcept;
 
   void *mapping_ = nullptr;
   size_t mapping_bytes_ = 0;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "runtime/limits.h"
 #include "runtime/os.h"
 
 namespace sluice {
@@ -72,7 +73,10 @@ bool ReadWorker::begin_next(bool wait) noexcept {
   if (!waiting_.job) return false;
   Slot *slot = nullptr;
   if (!waiting_.piece->host) {
-    auto acquired = reader_.ring().acquire(wait);
+    const bool from_cache = waiting_.piece->by_worker;
+    const size_t most_pending =
+        from_cache ? kSlotsPerWorker * reader_.worker_count() : reader_.ring().slot_count();
+    auto acquired = reader_.ring().acquire(wait, most_pending);
     if (!acquired.ok()) {
       reader_.finish(std::exchange(waiting_, {}), acquired.take_status());
       return true;

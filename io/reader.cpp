@@ -9,12 +9,9 @@
 namespace sluice {
 namespace {
 
-uint32_t wanted_workers(const Device &device, uint32_t slots) {
-  const Runtime &runtime = device.runtime();
-  uint32_t workers = runtime.options().io_workers;
-  if (workers == 0)
-    workers = std::clamp(runtime.facts().processors / 2, 2u, kDefaultMaxWorkers);
-  return std::clamp(workers, 1u, slots);
+uint32_t wanted_workers(const Runtime &runtime) {
+  const uint32_t asked = runtime.options().io_workers;
+  return asked ? asked : std::clamp(runtime.facts().processors / 2, 2u, kDefaultMaxWorkers);
 }
 
 }  // namespace
@@ -23,7 +20,7 @@ Reader::Reader(Device &device) : device_(device) {}
 
 Result<std::unique_ptr<Reader>> Reader::create(Device &device) {
   std::unique_ptr<Reader> reader(new Reader(device));
-  SLUICE_ASSIGN(reader->ring_, StagingRing::create(device));
+  SLUICE_ASSIGN(reader->ring_, StagingRing::create(device, wanted_workers(device.runtime())));
   if (Status status = reader->make_workers(); !status.ok()) {
     static_cast<void>(reader->close());
     return status;
@@ -64,7 +61,7 @@ Status Reader::choose_backend(uint32_t workers, std::vector<std::unique_ptr<Urin
 }
 
 Status Reader::make_workers() {
-  const uint32_t count = wanted_workers(device_, ring_->slot_count());
+  const uint32_t count = std::min(wanted_workers(device_.runtime()), ring_->slot_count());
   std::vector<std::unique_ptr<UringQueue>> queues;
   SLUICE_TRY(choose_backend(count, &queues));
   const uint32_t depth = std::max(2u, ring_->slot_count() / count);

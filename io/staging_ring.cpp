@@ -13,9 +13,15 @@ struct RingSize {
   uint64_t bytes() const { return slot_bytes * slots; }
 };
 
-RingSize wanted_size(const Options &options) {
-  const uint64_t ring = options.ring ? options.ring : kDefaultRingBytes;
-  uint64_t slot = options.slot ? options.slot : kDefaultSlotBytes;
+// A larger ring would no longer fit the processor's cache, and takes time to make.
+uint64_t default_bytes(uint64_t slot_bytes, uint32_t workers) {
+  return std::min(slot_bytes * std::max(kSlotsPerWorker * workers, kMinSlots), kMaxRingBytes);
+}
+
+RingSize wanted_size(const Options &options, uint32_t workers) {
+  const uint64_t wanted_slot = options.slot ? options.slot : kDefaultSlotBytes;
+  const uint64_t ring = options.ring ? options.ring : default_bytes(wanted_slot, workers);
+  uint64_t slot = wanted_slot;
   // A small ring gets small slots, so that reading and copying still overlap.
   while (slot > kMinSlotBytes && !options.slot && ring / slot < 4) slot /= 2;
   slot = std::max(slot / kDirectAlignment * kDirectAlignment, kMinSlotBytes);
@@ -74,8 +80,8 @@ Status StagingRing::make_slots() {
   return {};
 }
 
-Result<std::unique_ptr<StagingRing>> StagingRing::create(Device &device) {
-  RingSize size = wanted_size(device.runtime().options());
+Result<std::unique_ptr<StagingRing>> StagingRing::create(Device &device, uint32_t workers) {
+  RingSize size = wanted_size(device.runtime().options(), workers);
   const uint64_t wanted = size.bytes();
   const uint64_t room = device.runtime().pinned().room();
   while (size.bytes() > room && shrink(size)) {
@@ -100,46 +106,59 @@ Result<std::unique_ptr<StagingRing>> StagingRing::create(Device &device) {
   }
 }
 
-// A free slot, or the oldest pending one to be looked at without the lock.
-Slot *StagingRing::take_free_or_oldest(Slot **oldest) {
-  if (!free_.empty()) {
-    Slot *slot = free_.back();
-    free_.pop_back();
-    return slot;
-  }
-  if (!pending_.empty()) {
-    *oldest = pending_.front();
-    pending_.erase(pending_.begin());
-  }
-  return nullptr;
+Slot *StagingRing::take_oldest() noexcept {
+  const std::lock_guard lock(mutex_);
+  if (pending_.empty()) return nullptr;
+  Slot *slot = pending_.front();
+  pending_.erase(pending_.begin());
+  return slot;
 }
 
-Result<Slot *> StagingRing::acquire(bool wait) {
+void StagingRing::put_back_oldest(Slot *slot) noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    pending_.insert(pending_.begin(), slot);
+  }
+  changed_.notify_one();
+}
+
+// The oldest pending slot comes first, if its copies are done: it is still in the processor's
+// cache, and the ring uses no more slots than it needs.
+Result<Slot *> StagingRing::take_passed() {
+  Slot *oldest = take_oldest();
+  if (!oldest) return oldest;
+  auto passed = oldest->event.passed();
+  if (passed.ok() && passed.value()) return oldest;
+  put_back_oldest(oldest);
+  if (!passed.ok()) return passed.take_status();
+  return static_cast<Slot *>(nullptr);
+}
+
+Result<Slot *> StagingRing::wait_for(Slot *oldest) {
+  device_.counters().slot_waits.add();
+  Status status = oldest->event.wait_on_host();
+  if (status.ok()) return oldest;
+  put_back_oldest(oldest);
+  return status;
+}
+
+Result<Slot *> StagingRing::acquire(bool wait, size_t most_pending) {
+  SLUICE_ASSIGN(Slot * passed, take_passed());
+  if (passed) return passed;
   Slot *oldest = nullptr;
   {
     std::unique_lock lock(mutex_);
-    for (;;) {
-      if (Slot *slot = take_free_or_oldest(&oldest)) return slot;
-      if (oldest) break;
-      if (!wait) return static_cast<Slot *>(nullptr);
-      changed_.wait(lock);
+    while (free_.empty() && wait && pending_.empty()) changed_.wait(lock);
+    if (!free_.empty() && (pending_.size() < most_pending || !wait)) {
+      Slot *slot = free_.back();
+      free_.pop_back();
+      return slot;
     }
+    if (!wait) return static_cast<Slot *>(nullptr);
+    oldest = pending_.front();
+    pending_.erase(pending_.begin());
   }
-  auto passed = oldest->event.passed();
-  Status status = passed.ok() ? Status() : passed.take_status();
-  if (status.ok() && passed.value()) return oldest;
-  if (status.ok() && wait) {
-    device_.counters().slot_waits.add();
-    status = oldest->event.wait_on_host();
-    if (status.ok()) return oldest;
-  }
-  {
-    const std::lock_guard lock(mutex_);
-    pending_.insert(pending_.begin(), oldest);
-  }
-  changed_.notify_one();
-  if (!status.ok()) return status;
-  return static_cast<Slot *>(nullptr);
+  return wait_for(oldest);
 }
 
 void StagingRing::release_pending(Slot *slot) noexcept {

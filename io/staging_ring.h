@@ -2,7 +2,7 @@
 // driver, shared by all streams and workers.
 //
 // A slot is free, with a reader, or pending: copies from it are queued, and it is free again when
-// their event has passed. When none is free, the oldest pending one is waited for.
+// their event has passed. When no other is free, the oldest pending one is waited for.
 //
 // Threads: any. Invariant: every slot is in exactly one of the three states.
 #pragma once
@@ -26,17 +26,19 @@ struct Slot {
 
 class StagingRing {
  public:
-  // Takes the options' size, and smaller where the pinned limit or the driver refuses it; where
-  // nothing may be pinned, pageable slots. Needs the device's context current.
-  static Result<std::unique_ptr<StagingRing>> create(Device &device);
+  // Takes the options' size, or what `workers` need; smaller where the pinned limit or the driver
+  // refuses it; where nothing may be pinned, pageable slots. Needs the device's context current.
+  static Result<std::unique_ptr<StagingRing>> create(Device &device, uint32_t workers);
 
   uint64_t slot_bytes() const noexcept { return slot_bytes_; }
   uint32_t slot_count() const noexcept { return static_cast<uint32_t>(slots_.size()); }
   std::span<std::byte> memory() const noexcept { return {mapping_.data(), mapping_.size_bytes()}; }
   bool is_pinned() const noexcept { return registration_.has_value(); }
 
-  // A slot for a reader. Without `wait` nullptr when none is free at once.
-  Result<Slot *> acquire(bool wait);
+  // A slot for a reader. Without `wait` nullptr when none is free at once. With `most_pending`
+  // pending ones it waits for the oldest though others are free: data that is copied on while it
+  // is in the processor's cache passes through memory once less.
+  Result<Slot *> acquire(bool wait, size_t most_pending);
   // After its event was recorded behind the copies that read it.
   void release_pending(Slot *slot) noexcept;
   void release_free(Slot *slot) noexcept;
@@ -45,7 +47,10 @@ class StagingRing {
   StagingRing(Device &device, HostMapping mapping, std::optional<Registration> registration,
               uint64_t slot_bytes);
   Status make_slots();
-  Slot *take_free_or_oldest(Slot **oldest);
+  Slot *take_oldest() noexcept;
+  void put_back_oldest(Slot *slot) noexcept;
+  Result<Slot *> take_passed();
+  Result<Slot *> wait_for(Slot *oldest);
 
   Device &device_;
   HostMapping mapping_;

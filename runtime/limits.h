@@ -16,10 +16,11 @@ inline constexpr uint64_t kDirectAlignment = 4096;
 inline constexpr uint64_t kMinSlotBytes = 64 * kKiB;
 inline constexpr uint64_t kDefaultSlotBytes = 2 * kMiB;
 inline constexpr uint64_t kMaxSlotBytes = 64 * kMiB;
-inline constexpr uint64_t kDefaultRingBytes = 48 * kMiB;
 inline constexpr uint64_t kMaxRingBytes = kGiB;  // io_uring: at most 1 GiB a registered buffer
 inline constexpr uint32_t kMinSlots = 2;
 
+// One slot is read while the others' copies run.
+inline constexpr uint32_t kSlotsPerWorker = 3;
 inline constexpr uint32_t kDefaultMaxWorkers = 12;
 inline constexpr uint32_t kMaxWorkers = 64;
 // One read operation carries at most this much, also where no slot bounds it.

@@ -35,8 +35,7 @@ GrowableBuffer::GrowableBuffer(DeviceMemory &memory, BufferIndex &index, Address
 
 GrowableBuffer::~GrowableBuffer() { index_.remove(*this); }
 
-Result<std::shared_ptr<GrowableBuffer>> GrowableBuffer::create(Device &device,
-                                                               uint64_t max_bytes) {
+Result<std::shared_ptr<GrowableBuffer>> GrowableBuffer::create(Device &device, uint64_t max_bytes) {
   if (max_bytes == 0 || max_bytes > kMaxBufferBytes)
     return error(SLUICE_INVALID_ARGUMENT, "a buffer of {} bytes; 1 to {} are possible", max_bytes,
                  kMaxBufferBytes);

@@ -17,8 +17,7 @@ HostMapping::HostMapping(HostMapping &&other) noexcept
 
 HostMapping::~HostMapping() {
   if (!mapping_) return;
-  if (os().unmap_memory(mapping_, mapping_bytes_) != 0)
-    os().unmap_memory(mapping_, mapping_bytes_);
+  if (os().unmap_memory(mapping_, mapping_bytes_) != 0) os().unmap_memory(mapping_, mapping_bytes_);
 }
 
 void HostMapping::advise(Runtime &runtime) noexcept {

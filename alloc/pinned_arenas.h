@@ -42,8 +42,8 @@ class PinnedArenas final : public DevicePart {
   Status lease_one(size_t known_leases);
 
   Device &device_;
-  std::mutex mutex_;         // leases_ and live_
-  std::mutex lease_mutex_;   // one thread at a time adds an arena
+  std::mutex mutex_;        // leases_ and live_
+  std::mutex lease_mutex_;  // one thread at a time adds an arena
   std::vector<Lease> leases_;
   std::unordered_map<void *, size_t> live_;
 };

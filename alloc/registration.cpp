@@ -8,10 +8,9 @@ Result<Registration> Registration::create(Device &device, std::byte *data, size_
     return error(SLUICE_LIMIT_REACHED,
                  "pinning {} would pass the pinned limit of {} ({}), of which {} are in use; raise "
                  "--pinned-limit",
-                 format_size(bytes), format_size(budget.limit()),
-                 device.runtime().pinned_reason(), format_size(budget.used()));
-  const CUresult result =
-      device.cuda().cuMemHostRegister(data, bytes, CU_MEMHOSTREGISTER_PORTABLE);
+                 format_size(bytes), format_size(budget.limit()), device.runtime().pinned_reason(),
+                 format_size(budget.used()));
+  const CUresult result = device.cuda().cuMemHostRegister(data, bytes, CU_MEMHOSTREGISTER_PORTABLE);
   if (result != CUDA_SUCCESS) {
     budget.release(bytes);
     return device.driver().failure("cuMemHostRegister", result, format_size(bytes));

@@ -14,8 +14,8 @@ constexpr size_t kMaxDigits = 9;
 struct Candidate {
   uint64_t list_hash;
   uint64_t tensor;
-  uint32_t list_size;    // bytes of the name before the number
-  uint32_t block_size;   // bytes of the name up to the dot behind the number
+  uint32_t list_size;   // bytes of the name before the number
+  uint32_t block_size;  // bytes of the name up to the dot behind the number
   uint32_t number;
 };
 
@@ -116,8 +116,8 @@ void BlockFinder::emit(List list, Blocks &out) const {
   for (size_t i = 0; i < list.size(); ++i) {
     const NamedSize &tensor = tensors_[list[i].tensor];
     if (i == 0 || list[i].number != list[i - 1].number) {
-      out.blocks.push_back({std::string(tensor.name.substr(0, list[i].block_size)), list[i].number,
-                            0, 0});
+      out.blocks.push_back(
+          {std::string(tensor.name.substr(0, list[i].block_size)), list[i].number, 0, 0});
     }
     Block &block = out.blocks.back();
     ++block.tensor_count;
@@ -144,12 +144,10 @@ Blocks BlockFinder::run() {
       size = std::min(size, candidate.list_size);
     }
   }
-  std::erase_if(found, [&](List list) {
-    return outermost[list.front().tensor] != list.front().list_size;
-  });
-  std::sort(found.begin(), found.end(), [&](List a, List b) {
-    return list_of(a.front()) < list_of(b.front());
-  });
+  std::erase_if(
+      found, [&](List list) { return outermost[list.front().tensor] != list.front().list_size; });
+  std::sort(found.begin(), found.end(),
+            [&](List a, List b) { return list_of(a.front()) < list_of(b.front()); });
 
   Blocks out;
   out.block_of.assign(tensors_.size(), kNoBlock);

@@ -41,17 +41,16 @@ sluice_status sluice_file_close(sluice_file *file) {
 }
 
 sluice_status sluice_file_info_get(sluice_file *file, sluice_file_info *out_info) {
-  return fill_struct(file, "file", out_info, "out_info",
-                     [](sluice_file &from, sluice_file_info &info) -> Status {
-                       File &inner = *from.file;
-                       info.size_bytes = inner.size_bytes();
-                       info.cached_bytes = inner.cached_bytes(0, inner.size_bytes());
-                       info.direct_io = inner.direct() >= 0;
-                       info.direct_alignment =
-                           info.direct_io ? static_cast<uint32_t>(kDirectAlignment) : 0;
-                       copy_text(info.direct_io_reason, inner.direct_reason());
-                       return {};
-                     });
+  return fill_struct(
+      file, "file", out_info, "out_info", [](sluice_file &from, sluice_file_info &info) -> Status {
+        File &inner = *from.file;
+        info.size_bytes = inner.size_bytes();
+        info.cached_bytes = inner.cached_bytes(0, inner.size_bytes());
+        info.direct_io = inner.direct() >= 0;
+        info.direct_alignment = info.direct_io ? static_cast<uint32_t>(kDirectAlignment) : 0;
+        copy_text(info.direct_io_reason, inner.direct_reason());
+        return {};
+      });
 }
 
 sluice_status sluice_read_submit(sluice_device *device, const sluice_read_range *ranges,

@@ -86,8 +86,10 @@ void File::refuse_direct(int error_number) noexcept {
     verdict_.store(DirectVerdict::kRefused, std::memory_order_release);
   }
   runtime().counters().direct_io_fallbacks.add();
-  runtime().log().write(SLUICE_LOG_WARNING, "io", "{}: goes on buffered, a direct read failed with "
-                        "{}", path_, error_number);
+  runtime().log().write(SLUICE_LOG_WARNING, "io",
+                        "{}: goes on buffered, a direct read failed with "
+                        "{}",
+                        path_, error_number);
 }
 
 uint64_t File::cached_bytes(uint64_t offset, uint64_t bytes) const {

@@ -49,9 +49,7 @@ class File {
   // Opens the direct descriptor on first use and tries one read through it. -1 where direct
   // reads don't work.
   int direct();
-  DirectVerdict direct_verdict() const noexcept {
-    return verdict_.load(std::memory_order_acquire);
-  }
+  DirectVerdict direct_verdict() const noexcept { return verdict_.load(std::memory_order_acquire); }
   std::string direct_reason() const;
   // A read said that direct reads don't work after all. Remembered and logged once.
   void refuse_direct(int error_number) noexcept;

@@ -61,8 +61,12 @@ class Adapter {
   size_t end_position() const { return end_position_; }
   Status take_status() { return std::move(status_); }
 
-  bool null() { return pass([&] { return events_.other(JsonKind::kNull); }); }
-  bool boolean(bool) { return pass([&] { return events_.other(JsonKind::kBoolean); }); }
+  bool null() {
+    return pass([&] { return events_.other(JsonKind::kNull); });
+  }
+  bool boolean(bool) {
+    return pass([&] { return events_.other(JsonKind::kBoolean); });
+  }
   bool number_integer(Json::number_integer_t) {
     return pass([&] { return events_.other(JsonKind::kNegative); });
   }
@@ -72,9 +76,13 @@ class Adapter {
   bool number_float(Json::number_float_t, const Json::string_t &) {
     return pass([&] { return events_.other(JsonKind::kFraction); });
   }
-  bool string(Json::string_t &value) { return pass([&] { return events_.text(value); }); }
+  bool string(Json::string_t &value) {
+    return pass([&] { return events_.text(value); });
+  }
   bool binary(Json::binary_t &) { return false; }  // no such thing in JSON text
-  bool key(Json::string_t &value) { return pass([&] { return events_.key(value); }); }
+  bool key(Json::string_t &value) {
+    return pass([&] { return events_.key(value); });
+  }
   bool start_object(std::size_t) { return begin(JsonKind::kObject); }
   bool end_object() { return end(JsonKind::kObject); }
   bool start_array(std::size_t) { return begin(JsonKind::kArray); }
@@ -97,9 +105,9 @@ class Adapter {
   }
   bool begin(JsonKind kind) {
     if (++depth_ > kJsonMaxDepth) {
-      status_ = error(SLUICE_BAD_FORMAT,
-                      "more than {} arrays and objects inside one another at byte {}",
-                      kJsonMaxDepth, at_ - begin_);
+      status_ =
+          error(SLUICE_BAD_FORMAT, "more than {} arrays and objects inside one another at byte {}",
+                kJsonMaxDepth, at_ - begin_);
       return false;
     }
     return pass([&] { return events_.begin(kind); });
@@ -122,14 +130,22 @@ class Adapter {
 
 const char *json_kind_text(JsonKind kind) noexcept {
   switch (kind) {
-    case JsonKind::kNull: return "null";
-    case JsonKind::kBoolean: return "a boolean";
-    case JsonKind::kNegative: return "a negative number";
-    case JsonKind::kFraction: return "a fraction or a number beyond 64 bits";
-    case JsonKind::kWhole: return "a number";
-    case JsonKind::kText: return "a string";
-    case JsonKind::kArray: return "an array";
-    case JsonKind::kObject: return "an object";
+    case JsonKind::kNull:
+      return "null";
+    case JsonKind::kBoolean:
+      return "a boolean";
+    case JsonKind::kNegative:
+      return "a negative number";
+    case JsonKind::kFraction:
+      return "a fraction or a number beyond 64 bits";
+    case JsonKind::kWhole:
+      return "a number";
+    case JsonKind::kText:
+      return "a string";
+    case JsonKind::kArray:
+      return "an array";
+    case JsonKind::kObject:
+      return "an object";
   }
   return "something";
 }

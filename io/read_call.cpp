@@ -112,8 +112,8 @@ Result<std::vector<ReadRange>> decide_ranges(Device &device, Reader &reader,
 }  // namespace
 
 Result<std::unique_ptr<sluice_read>> start_read(Device &device,
-                                            std::span<const sluice_read_range> given,
-                                            CUstream stream) {
+                                                std::span<const sluice_read_range> given,
+                                                CUstream stream) {
   SLUICE_TRY(identify_stream(device, stream).take_status());
   SLUICE_ASSIGN(Reader * reader, device.part<Reader>());
   auto read = std::make_unique<sluice_read>(device, *reader, stream);

@@ -18,9 +18,7 @@ namespace sluice {
 class Reader;
 
 struct ReadJob {
-  ReadJob(Device &owner, CUstream caller) : device(owner), stream(caller) {
-    device.child_opened();
-  }
+  ReadJob(Device &owner, CUstream caller) : device(owner), stream(caller) { device.child_opened(); }
   ~ReadJob() {
     for (File *file : files) file->use_ends();
     device.child_closed();
@@ -34,7 +32,7 @@ struct ReadJob {
   std::vector<File *> files;  // each once; held in use
   // The buffers of ours that it writes to: kept mapped until its copies are ordered or done.
   std::vector<std::shared_ptr<GrowableBuffer>> targets;
-  Event start;                // behind what the caller had queued at the submit
+  Event start;  // behind what the caller had queued at the submit
   std::atomic<uint64_t> done_bytes{0};
 
   bool submitted = false;  // the workers may know it
@@ -47,7 +45,7 @@ struct ReadJob {
   std::condition_variable changed;
 
   std::atomic<bool> stopped{false};  // failed or cancelled: what has not begun is dropped
-  bool settled = false;  // wait has run to its end, `status` is its answer
+  bool settled = false;              // wait has run to its end, `status` is its answer
 };
 
 }  // namespace sluice

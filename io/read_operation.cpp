@@ -46,20 +46,26 @@ ReadStep ReadOperation::advance(int result) noexcept {
   }
   error_number = -result;
   switch (-result) {
-    case 0: return ReadStep::kFailed;
+    case 0:
+      return ReadStep::kFailed;
     case EINTR:
-    case EAGAIN: return again();
+    case EAGAIN:
+      return again();
     case EINVAL:
     case EFAULT:
-    case EOPNOTSUPP: return refused(-result);
-    default: return ReadStep::kFailed;
+    case EOPNOTSUPP:
+      return refused(-result);
+    default:
+      return ReadStep::kFailed;
   }
 }
 
 Status ReadOperation::failure() const noexcept {
   if (error_number == 0)
-    return error(SLUICE_END_OF_FILE, "{}: the file ends at or before byte {}, {} bytes at {} are "
-                 "needed; it was truncated", file->path(), next_offset(), needed_bytes, offset);
+    return error(SLUICE_END_OF_FILE,
+                 "{}: the file ends at or before byte {}, {} bytes at {} are "
+                 "needed; it was truncated",
+                 file->path(), next_offset(), needed_bytes, offset);
   return system_error("read", error_number,
                       fmt::format("{}: {} bytes at {}", file->path(), next_bytes(), next_offset()));
 }

@@ -74,10 +74,10 @@ class Planner {
     piece.length_bytes = static_cast<uint32_t>(align_up(reach));
     piece.payload_bytes += stop - offset;
     const uint64_t into = offset - range.offset;
-    add_segment(piece, {static_cast<uint32_t>(offset - piece.offset),
-                        static_cast<uint32_t>(stop - offset),
-                        range.device_address ? range.device_address + into : 0,
-                        range.host ? range.host + into : nullptr});
+    add_segment(piece,
+                {static_cast<uint32_t>(offset - piece.offset), static_cast<uint32_t>(stop - offset),
+                 range.device_address ? range.device_address + into : 0,
+                 range.host ? range.host + into : nullptr});
   }
 
   // Direct where file offset and memory have the same alignment: then all but the edges is.
@@ -102,8 +102,8 @@ class Planner {
       piece.payload_bytes = stop - from;
       piece.host = range.host + (from - range.offset);
       if (range.device_address)
-        add_segment(piece, {0, piece.needed_bytes,
-                            range.device_address + (from - range.offset), nullptr});
+        add_segment(piece,
+                    {0, piece.needed_bytes, range.device_address + (from - range.offset), nullptr});
       from = stop;
     }
   }

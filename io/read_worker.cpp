@@ -114,8 +114,8 @@ void ReadWorker::perform(InFlight &entry) noexcept {
   operation.fixed = false;
   for (;;) {
     const int descriptor = operation.descriptor();  // first: it decides how much is asked for
-    const int64_t result = os().read_at(descriptor, operation.next_buffer(),
-                                        operation.next_bytes(), operation.next_offset());
+    const int64_t result = os().read_at(descriptor, operation.next_buffer(), operation.next_bytes(),
+                                        operation.next_offset());
     const ReadStep step = operation.advance(static_cast<int>(result));
     if (step != ReadStep::kAgain) return end(entry, step == ReadStep::kDone);
   }
@@ -123,10 +123,9 @@ void ReadWorker::perform(InFlight &entry) noexcept {
 
 void ReadWorker::complete_one() noexcept {
   const UringQueue::Completion completion = queue_->wait_one();
-  const auto found =
-      std::find_if(in_flight_.begin(), in_flight_.end(), [&](const InFlight &entry) {
-        return &entry.operation == completion.operation;
-      });
+  const auto found = std::find_if(in_flight_.begin(), in_flight_.end(), [&](const InFlight &entry) {
+    return &entry.operation == completion.operation;
+  });
   InFlight &entry = *found;
   if (!completion.performed) return perform(entry);
   const ReadStep step = entry.operation.advance(completion.result);

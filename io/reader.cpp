@@ -47,8 +47,8 @@ Status Reader::choose_backend(uint32_t workers, std::vector<std::unique_ptr<Urin
     runtime.counters().uring_fallbacks.add();
     runtime.log().write(SLUICE_LOG_WARNING, "io", "positioned reads take the place of io_uring: {}",
                         made.status().record().message);
-    backend_reason_ = "positioned reads on threads, since io_uring is refused: " +
-                      made.status().record().message;
+    backend_reason_ =
+        "positioned reads on threads, since io_uring is refused: " + made.status().record().message;
     for (auto &other : *queues) other.reset();
     return {};
   }
@@ -157,7 +157,7 @@ void Reader::cancel(ReadJob &job) {
   remove_if_done(job);
 }
 
-Status Reader::make_wait(ReadJob &job) {
+Status Reader::make_wait(ReadJob &job) noexcept {
   for (uint32_t i = 0; i < workers_.size(); ++i) {
     if (!(job.participants & (uint64_t{1} << i))) continue;
     SLUICE_ASSIGN(Event event, device_.events().take());
@@ -167,7 +167,7 @@ Status Reader::make_wait(ReadJob &job) {
   return {};
 }
 
-void Reader::sync_participants(ReadJob &job) {
+void Reader::sync_participants(ReadJob &job) noexcept {
   for (uint32_t i = 0; i < workers_.size(); ++i) {
     if (!(job.participants & (uint64_t{1} << i))) continue;
     device_.counters().stream_waits.add();
@@ -176,10 +176,10 @@ void Reader::sync_participants(ReadJob &job) {
   }
 }
 
-void Reader::settle(ReadJob &job) {
+void Reader::settle(ReadJob &job) noexcept {
   if (job.status.ok() && job.cancelled)
-    job.status = error(SLUICE_CANCELLED, "the read was cancelled after {} of {}",
-                       format_size(job.done_bytes.load()), format_size(job.plan.total_bytes));
+    job.status = error(SLUICE_CANCELLED, "the read was cancelled after {} of {} bytes",
+                       job.done_bytes.load(), job.plan.total_bytes);
   if (job.status.ok()) job.status = make_wait(job);
   if (!job.status.ok() || !mark_targets(job)) sync_participants(job);
   job.targets.clear();
@@ -188,9 +188,13 @@ void Reader::settle(ReadJob &job) {
 
 // The buffers outlive the copies, which the job's stream is ordered behind now. False where that
 // can't be noted: one was destroyed meanwhile.
-bool Reader::mark_targets(ReadJob &job) {
-  return std::all_of(job.targets.begin(), job.targets.end(),
-                     [&](const auto &target) { return target->use(job.stream).ok(); });
+bool Reader::mark_targets(ReadJob &job) noexcept {
+  try {
+    return std::all_of(job.targets.begin(), job.targets.end(),
+                       [&](const auto &target) { return target->use(job.stream).ok(); });
+  } catch (const std::bad_alloc &) {
+    return false;
+  }
 }
 
 bool Reader::wait(ReadJob &job, uint32_t timeout_ms) {

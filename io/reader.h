@@ -60,10 +60,11 @@ class Reader final : public DevicePart {
   explicit Reader(Device &device);
   Status make_workers();
   Status choose_backend(uint32_t workers, std::vector<std::unique_ptr<UringQueue>> *queues);
-  Status make_wait(ReadJob &job);
-  void settle(ReadJob &job);
-  bool mark_targets(ReadJob &job);
-  void sync_participants(ReadJob &job);
+  // None of these throws: a job that has begun to settle is always settled.
+  Status make_wait(ReadJob &job) noexcept;
+  void settle(ReadJob &job) noexcept;
+  bool mark_targets(ReadJob &job) noexcept;
+  void sync_participants(ReadJob &job) noexcept;
 
   // For workers. With `wait` it blocks until there is a piece or the reader stops.
   Taken take(bool wait);

@@ -455,11 +455,10 @@ Status SafetensorsParser::check_cover(uint64_t data_bytes) const {
 Result<SafetensorsHeader> SafetensorsParser::finish(uint64_t data_bytes) {
   SLUICE_TRY(check_names());
   SLUICE_TRY(check_metadata());
-  std::sort(header_.tensors_.begin(), header_.tensors_.end(),
-            [](const Tensor &a, const Tensor &b) {
-              if (a.begin != b.begin) return a.begin < b.begin;
-              return a.end != b.end ? a.end < b.end : a.header_byte < b.header_byte;
-            });
+  std::sort(header_.tensors_.begin(), header_.tensors_.end(), [](const Tensor &a, const Tensor &b) {
+    if (a.begin != b.begin) return a.begin < b.begin;
+    return a.end != b.end ? a.end < b.end : a.header_byte < b.header_byte;
+  });
   SLUICE_TRY(check_cover(data_bytes));
   header_.texts_.shrink_to_fit();
   header_.dimensions_.shrink_to_fit();

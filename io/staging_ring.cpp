@@ -35,8 +35,8 @@ bool shrink(RingSize &size) {
     return true;
   }
   if (size.slot_bytes <= kMinSlotBytes) return false;
-  size.slot_bytes = std::max(size.slot_bytes / 2 / kDirectAlignment * kDirectAlignment,
-                             kMinSlotBytes);
+  size.slot_bytes =
+      std::max(size.slot_bytes / 2 / kDirectAlignment * kDirectAlignment, kMinSlotBytes);
   return true;
 }
 
@@ -92,8 +92,10 @@ Result<std::unique_ptr<StagingRing>> StagingRing::create(Device &device, uint32_
     if (!refusal.ok() && !is_refusal(refusal)) return refusal;
     if (!refusal.ok() && shrink(size)) continue;
     if (!refusal.ok())
-      device.log().write(SLUICE_LOG_WARNING, "ring", "nothing can be pinned, reads go through "
-                         "pageable memory and are slower: {}", refusal.record().message);
+      device.log().write(SLUICE_LOG_WARNING, "ring",
+                         "nothing can be pinned, reads go through "
+                         "pageable memory and are slower: {}",
+                         refusal.record().message);
     if (size.bytes() < wanted) {
       device.counters().ring_shrinks.add();
       device.log().write(SLUICE_LOG_WARNING, "ring", "the staging ring has {} in place of {}",

@@ -106,8 +106,10 @@ void UringQueue::enter() noexcept {
   }
   broken_ = true;
   runtime_.counters().uring_fallbacks.add();
-  runtime_.log().write(SLUICE_LOG_WARNING, "io", "io_uring_enter failed with {}: positioned reads "
-                       "take its place", -result);
+  runtime_.log().write(SLUICE_LOG_WARNING, "io",
+                       "io_uring_enter failed with {}: positioned reads "
+                       "take its place",
+                       -result);
 }
 
 UringQueue::Completion UringQueue::wait_one() noexcept {
@@ -133,9 +135,12 @@ const char *remedy_for(int error_number) {
     case EPERM:
       return "allow io_uring: sysctl kernel.io_uring_disabled=0, and a seccomp profile of the "
              "container that permits io_uring_setup, io_uring_enter and io_uring_register";
-    case ENOSYS: return "use a kernel of 5.6 or newer that has io_uring";
-    case ENOMEM: return "raise the locked-memory limit: ulimit -l";
-    default: return "";
+    case ENOSYS:
+      return "use a kernel of 5.6 or newer that has io_uring";
+    case ENOMEM:
+      return "raise the locked-memory limit: ulimit -l";
+    default:
+      return "";
   }
 }
 

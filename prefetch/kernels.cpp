@@ -10,10 +10,14 @@ namespace {
 
 Result<uint32_t> cast_type(sluice_type type) {
   switch (type) {
-    case SLUICE_TYPE_F32: return uint32_t{SLUICE_CAST_F32};
-    case SLUICE_TYPE_F16: return uint32_t{SLUICE_CAST_F16};
-    case SLUICE_TYPE_BF16: return uint32_t{SLUICE_CAST_BF16};
-    default: break;
+    case SLUICE_TYPE_F32:
+      return uint32_t{SLUICE_CAST_F32};
+    case SLUICE_TYPE_F16:
+      return uint32_t{SLUICE_CAST_F16};
+    case SLUICE_TYPE_BF16:
+      return uint32_t{SLUICE_CAST_BF16};
+    default:
+      break;
   }
   return error(SLUICE_INVALID_ARGUMENT, "casting {}: F32, F16 and BF16 are possible",
                sluice_type_name(type));

@@ -11,9 +11,7 @@ namespace sluice {
 class Counter {
  public:
   void add(uint64_t amount = 1) noexcept { value_.fetch_add(amount, std::memory_order_relaxed); }
-  void subtract(uint64_t amount) noexcept {
-    value_.fetch_sub(amount, std::memory_order_relaxed);
-  }
+  void subtract(uint64_t amount) noexcept { value_.fetch_sub(amount, std::memory_order_relaxed); }
   uint64_t get() const noexcept { return value_.load(std::memory_order_relaxed); }
 
  private:

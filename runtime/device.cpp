@@ -28,8 +28,7 @@ DriverScope::~DriverScope() {
   if (!driver_ || process_is_exiting() || process_was_forked()) return;
   const DriverTable &cuda = driver_->table();
   // Once more on failure: what is the caller's must be restored.
-  if (switched_ && cuda.cuCtxSetCurrent(previous_) != CUDA_SUCCESS)
-    cuda.cuCtxSetCurrent(previous_);
+  if (switched_ && cuda.cuCtxSetCurrent(previous_) != CUDA_SUCCESS) cuda.cuCtxSetCurrent(previous_);
   CUstreamCaptureMode mode = mode_;
   if (cuda.cuThreadExchangeStreamCaptureMode(&mode) != CUDA_SUCCESS) {
     mode = mode_;

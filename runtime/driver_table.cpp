@@ -99,7 +99,7 @@ Status Driver::load_rows(void *library) {
     return error(SLUICE_DRIVER_TOO_OLD, "{} has no cuGetProcAddress; 11.8 or newer is needed",
                  path_);
   std::string missing;
-#define SLUICE_REQUIRED(name, version)                                            \
+#define SLUICE_REQUIRED(name, version)                                                \
   table_.name = reinterpret_cast<PFN_##name##_v##version>(proc.find(#name, version)); \
   if (!table_.name) missing += std::string(missing.empty() ? "" : ", ") + #name;
 #define SLUICE_OPTIONAL(name, version) \
@@ -128,8 +128,7 @@ Result<std::unique_ptr<Driver>> Driver::load(const std::string &library_name, bo
   std::string message;
   void *library = library_open(library_name.c_str(), &message);
   if (!library) {
-    if (is_auto)
-      return error(SLUICE_NO_DRIVER, "no CUDA driver: {}; {}", message, kNoDriverAdvice);
+    if (is_auto) return error(SLUICE_NO_DRIVER, "no CUDA driver: {}; {}", message, kNoDriverAdvice);
     return error(SLUICE_NO_DRIVER, "the driver '{}' can't be opened: {}", library_name, message);
   }
   std::unique_ptr<Driver> driver(new Driver);

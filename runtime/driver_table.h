@@ -19,52 +19,52 @@
 namespace sluice {
 
 // R(entry point, version) must be there; O(entry point, version) may be missing.
-#define SLUICE_DRIVER_ROWS(R, O)      \
-  R(cuInit, 2000)                     \
-  R(cuDriverGetVersion, 2020)         \
-  R(cuGetErrorName, 6000)             \
-  R(cuGetErrorString, 6000)           \
-  R(cuDeviceGet, 2000)                \
-  R(cuDeviceGetCount, 2000)           \
-  R(cuDeviceGetName, 2000)            \
-  R(cuDeviceGetAttribute, 2000)       \
-  R(cuDeviceTotalMem, 3020)           \
-  R(cuDeviceGetUuid, 11040)           \
-  R(cuDeviceGetPCIBusId, 4010)        \
-  R(cuDevicePrimaryCtxRetain, 7000)   \
-  R(cuDevicePrimaryCtxRelease, 11000) \
-  R(cuCtxGetCurrent, 4000)            \
-  R(cuCtxSetCurrent, 4000)            \
-  R(cuCtxSynchronize, 2000)           \
-  R(cuMemGetInfo, 3020)               \
-  R(cuMemGetAllocationGranularity, 10020) \
-  R(cuMemAddressReserve, 10020)       \
-  R(cuMemAddressFree, 10020)          \
-  R(cuMemCreate, 10020)               \
-  R(cuMemRelease, 10020)              \
-  R(cuMemMap, 10020)                  \
-  R(cuMemUnmap, 10020)                \
-  R(cuMemSetAccess, 10020)            \
-  R(cuMemHostRegister, 6050)          \
-  R(cuMemHostUnregister, 4000)        \
-  R(cuMemcpyHtoDAsync, 3020)          \
-  R(cuMemcpyDtoHAsync, 3020)          \
-  R(cuStreamCreate, 2000)             \
-  R(cuStreamDestroy, 4000)            \
-  R(cuStreamSynchronize, 2000)        \
-  R(cuStreamWaitEvent, 3020)          \
-  R(cuStreamIsCapturing, 10000)       \
+#define SLUICE_DRIVER_ROWS(R, O)              \
+  R(cuInit, 2000)                             \
+  R(cuDriverGetVersion, 2020)                 \
+  R(cuGetErrorName, 6000)                     \
+  R(cuGetErrorString, 6000)                   \
+  R(cuDeviceGet, 2000)                        \
+  R(cuDeviceGetCount, 2000)                   \
+  R(cuDeviceGetName, 2000)                    \
+  R(cuDeviceGetAttribute, 2000)               \
+  R(cuDeviceTotalMem, 3020)                   \
+  R(cuDeviceGetUuid, 11040)                   \
+  R(cuDeviceGetPCIBusId, 4010)                \
+  R(cuDevicePrimaryCtxRetain, 7000)           \
+  R(cuDevicePrimaryCtxRelease, 11000)         \
+  R(cuCtxGetCurrent, 4000)                    \
+  R(cuCtxSetCurrent, 4000)                    \
+  R(cuCtxSynchronize, 2000)                   \
+  R(cuMemGetInfo, 3020)                       \
+  R(cuMemGetAllocationGranularity, 10020)     \
+  R(cuMemAddressReserve, 10020)               \
+  R(cuMemAddressFree, 10020)                  \
+  R(cuMemCreate, 10020)                       \
+  R(cuMemRelease, 10020)                      \
+  R(cuMemMap, 10020)                          \
+  R(cuMemUnmap, 10020)                        \
+  R(cuMemSetAccess, 10020)                    \
+  R(cuMemHostRegister, 6050)                  \
+  R(cuMemHostUnregister, 4000)                \
+  R(cuMemcpyHtoDAsync, 3020)                  \
+  R(cuMemcpyDtoHAsync, 3020)                  \
+  R(cuStreamCreate, 2000)                     \
+  R(cuStreamDestroy, 4000)                    \
+  R(cuStreamSynchronize, 2000)                \
+  R(cuStreamWaitEvent, 3020)                  \
+  R(cuStreamIsCapturing, 10000)               \
   R(cuThreadExchangeStreamCaptureMode, 10010) \
-  R(cuEventCreate, 2000)              \
-  R(cuEventRecord, 2000)              \
-  R(cuEventQuery, 2000)               \
-  R(cuEventSynchronize, 2000)         \
-  R(cuEventDestroy, 4000)             \
-  R(cuModuleLoadData, 2000)           \
-  R(cuModuleUnload, 2000)             \
-  R(cuModuleGetFunction, 2000)        \
-  R(cuLaunchKernel, 4000)             \
-  O(cuStreamGetId, 12000)             \
+  R(cuEventCreate, 2000)                      \
+  R(cuEventRecord, 2000)                      \
+  R(cuEventQuery, 2000)                       \
+  R(cuEventSynchronize, 2000)                 \
+  R(cuEventDestroy, 4000)                     \
+  R(cuModuleLoadData, 2000)                   \
+  R(cuModuleUnload, 2000)                     \
+  R(cuModuleGetFunction, 2000)                \
+  R(cuLaunchKernel, 4000)                     \
+  O(cuStreamGetId, 12000)                     \
   O(cuMemcpyBatchAsync, 12080)
 
 struct DriverTable {
@@ -106,9 +106,9 @@ bool process_was_forked() noexcept;
 }  // namespace sluice
 
 // SLUICE_CUDA(driver, cuMemMap, "buffer", args...): calls and returns early on failure.
-#define SLUICE_CUDA(driver, function, what, ...)                                              \
-  do {                                                                                        \
-    if (const CUresult sluice_code_ = (driver).table().function(__VA_ARGS__);                 \
-        sluice_code_ != CUDA_SUCCESS)                                                         \
-      return (driver).failure(#function, sluice_code_, what);                                 \
+#define SLUICE_CUDA(driver, function, what, ...)                              \
+  do {                                                                        \
+    if (const CUresult sluice_code_ = (driver).table().function(__VA_ARGS__); \
+        sluice_code_ != CUDA_SUCCESS)                                         \
+      return (driver).failure(#function, sluice_code_, what);                 \
   } while (false)

@@ -49,10 +49,9 @@ Status system_error(const char *call, int error_number, std::string_view what) n
   try {
     const Meaning meaning = meaning_of(error_number);
     ErrorRecord record{meaning.status, SLUICE_DOMAIN_SYSTEM, error_number, call, {}};
-    record.message =
-        fmt::format("{}: {} failed with {} ({}){}{}", what, call,
-                    std::generic_category().message(error_number), error_number,
-                    *meaning.remedy ? "; " : "", meaning.remedy);
+    record.message = fmt::format("{}: {} failed with {} ({}){}{}", what, call,
+                                 std::generic_category().message(error_number), error_number,
+                                 *meaning.remedy ? "; " : "", meaning.remedy);
     return Status::from(std::move(record));
   } catch (...) {
     return Status::out_of_host_memory();

@@ -56,7 +56,15 @@ constexpr Option choice_option(const char *name, uint32_t O::*member,
 }
 
 constexpr Option kOptions[] = {
-    {"driver", Kind::kText, nullptr, nullptr, &O::driver, {}, 0, 0, nullptr,
+    {"driver",
+     Kind::kText,
+     nullptr,
+     nullptr,
+     &O::driver,
+     {},
+     0,
+     0,
+     nullptr,
      "auto|emulated|none|PATH",
      "CUDA driver: the machine's, the emulated one, none (files only), or a library"},
     size_option("vram-limit", &O::vram_limit, 1, UINT64_MAX, "SIZE",
@@ -65,14 +73,23 @@ constexpr Option kOptions[] = {
                 "VRAM of each device to leave to others"),
     size_option("pinned-limit", &O::pinned_limit, 1, UINT64_MAX, "SIZE",
                 "most page-locked host memory"),
-    size_option("ring", &O::ring, kMinSlotBytes * kMinSlots, kMaxRingBytes, "SIZE",
+    size_option("ring", &O::ring, kMinSlotBytes *kMinSlots, kMaxRingBytes, "SIZE",
                 "staging ring of each device, 128KiB to 1GiB (3 slots a reading thread)"),
     size_option("slot", &O::slot, kMinSlotBytes, kMaxSlotBytes, "SIZE",
                 "one slot of the ring, a multiple of 4096, 64KiB to 64MiB (2MiB)"),
     choice_option("io", &O::io, kBackend, nullptr, "auto|uring|threads",
                   "how files are read: io_uring, or positioned reads on threads"),
-    {"io-workers", Kind::kCount, nullptr, &O::io_workers, nullptr, {}, 1, kMaxWorkers, nullptr,
-     "N", "reading threads of each device, 1 to 64 (by processors)"},
+    {"io-workers",
+     Kind::kCount,
+     nullptr,
+     &O::io_workers,
+     nullptr,
+     {},
+     1,
+     kMaxWorkers,
+     nullptr,
+     "N",
+     "reading threads of each device, 1 to 64 (by processors)"},
     choice_option("direct-io", &O::direct_io, kSwitch, nullptr, "auto|on|off",
                   "read around the page cache"),
     choice_option("fast-disk", &O::fast_disk, kSwitch, "on", "auto|on|off",
@@ -84,9 +101,8 @@ constexpr Option kOptions[] = {
 };
 
 const Option *find_option(std::string_view name) {
-  const auto *found =
-      std::find_if(std::begin(kOptions), std::end(kOptions),
-                   [&](const Option &option) { return option.name == name; });
+  const auto *found = std::find_if(std::begin(kOptions), std::end(kOptions),
+                                   [&](const Option &option) { return option.name == name; });
   return found == std::end(kOptions) ? nullptr : found;
 }
 
@@ -128,12 +144,15 @@ Status set_choice(O &options, const Option &option, std::string_view value) {
 
 Status set_option(O &options, const Option &option, const char *value) {
   if (!value) value = option.bare;
-  if (!value) return error(SLUICE_INVALID_ARGUMENT, "--{} needs a value: {}", option.name,
-                           option.values);
+  if (!value)
+    return error(SLUICE_INVALID_ARGUMENT, "--{} needs a value: {}", option.name, option.values);
   switch (option.kind) {
-    case Kind::kSize: return set_size(options, option, value);
-    case Kind::kCount: return set_count(options, option, value);
-    case Kind::kChoice: return set_choice(options, option, value);
+    case Kind::kSize:
+      return set_size(options, option, value);
+    case Kind::kCount:
+      return set_count(options, option, value);
+    case Kind::kChoice:
+      return set_choice(options, option, value);
     case Kind::kText:
       if (!*value) return bad_value(option, value, "empty");
       options.*option.text = value;
@@ -150,9 +169,12 @@ Status set_by_name(O &options, const char *name, const char *value) {
 
 bool is_unset(const O &options, const Option &option) {
   switch (option.kind) {
-    case Kind::kSize: return options.*option.size == 0;
-    case Kind::kText: return !(options.*option.text);
-    default: return options.*option.number == 0;
+    case Kind::kSize:
+      return options.*option.size == 0;
+    case Kind::kText:
+      return !(options.*option.text);
+    default:
+      return options.*option.number == 0;
   }
 }
 

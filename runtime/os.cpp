@@ -12,8 +12,6 @@ const OsTable &os() noexcept {
   return table ? *table : os_native();
 }
 
-void os_replace(const OsTable *table) noexcept {
-  replaced.store(table, std::memory_order_release);
-}
+void os_replace(const OsTable *table) noexcept { replaced.store(table, std::memory_order_release); }
 
 }  // namespace sluice

@@ -133,10 +133,18 @@ int unmap_memory(void *memory, size_t bytes) { return negated(::munmap(memory, b
 int advise(void *memory, size_t bytes, Advice advice) {
   int value = MADV_HUGEPAGE;
   switch (advice) {
-    case Advice::kHugePages: value = MADV_HUGEPAGE; break;
-    case Advice::kNoHugePages: value = MADV_NOHUGEPAGE; break;
-    case Advice::kDontFork: value = MADV_DONTFORK; break;
-    case Advice::kDontDump: value = MADV_DONTDUMP; break;
+    case Advice::kHugePages:
+      value = MADV_HUGEPAGE;
+      break;
+    case Advice::kNoHugePages:
+      value = MADV_NOHUGEPAGE;
+      break;
+    case Advice::kDontFork:
+      value = MADV_DONTFORK;
+      break;
+    case Advice::kDontDump:
+      value = MADV_DONTDUMP;
+      break;
   }
   return negated(::madvise(memory, bytes, value));
 }

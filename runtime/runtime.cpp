@@ -41,9 +41,8 @@ Result<std::unique_ptr<Runtime>> Runtime::create(const sluice_options *given) {
     SLUICE_ASSIGN(driver, Driver::open(options.driver));
   }
   SystemFacts facts = system_facts();
-  PinnedLimit limit = options.pinned_limit
-                          ? PinnedLimit{options.pinned_limit, "set by the user"}
-                          : default_pinned_limit(facts);
+  PinnedLimit limit = options.pinned_limit ? PinnedLimit{options.pinned_limit, "set by the user"}
+                                           : default_pinned_limit(facts);
   std::unique_ptr<Runtime> runtime(
       new Runtime(std::move(options), std::move(facts), std::move(limit), driver));
   if (driver)

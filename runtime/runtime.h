@@ -75,9 +75,7 @@ class Runtime {
 // Counts as a child for as long as it lives.
 class ChildOfRuntime {
  public:
-  explicit ChildOfRuntime(Runtime &runtime) noexcept : runtime_(runtime) {
-    runtime.child_opened();
-  }
+  explicit ChildOfRuntime(Runtime &runtime) noexcept : runtime_(runtime) { runtime.child_opened(); }
   ~ChildOfRuntime() { runtime_.child_closed(); }
   ChildOfRuntime(const ChildOfRuntime &) = delete;
   ChildOfRuntime &operator=(const ChildOfRuntime &) = delete;

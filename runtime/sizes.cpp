@@ -31,8 +31,7 @@ constexpr Unit kUnits[] = {
 
 uint64_t unit_bytes(std::string_view text) {
   std::string lower;
-  for (const char c : text)
-    lower += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  for (const char c : text) lower += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   for (const Unit &unit : kUnits)
     if (unit.name == lower) return unit.bytes;
   return 0;

@@ -424,8 +424,9 @@ SLUICE_API sluice_status sluice_buffer_grow(sluice_buffer *buffer, uint64_t byte
 SLUICE_API sluice_status sluice_buffer_use(sluice_buffer *buffer, void *stream);
 
 /* Gives back what lies past the first `bytes`, as far as whole handles allow, once finished reads
- * into it and the work that sluice_buffer_use told of have passed; the host doesn't wait. The part must not be used by new
- * work. Larger values change nothing. Returns: OK; DRIVER_ERROR; OUT_OF_HOST_MEMORY. */
+ * into it and the work that sluice_buffer_use told of have passed; the host doesn't wait. The part
+ * must not be used by new work. Larger values change nothing.
+ * Returns: OK; DRIVER_ERROR; OUT_OF_HOST_MEMORY. */
 SLUICE_API sluice_status sluice_buffer_shrink(sluice_buffer *buffer, uint64_t bytes);
 
 /* Never fails, waits for nothing. */
@@ -521,7 +522,7 @@ SLUICE_API sluice_status sluice_read_submit(sluice_device *device,
 /* Waits until every byte is read and every copy is queued, then makes `stream` (that of the
  * submit) wait for the copies: work queued on it afterwards sees the bytes. Host destinations are
  * complete; where a range has both, the host bytes must not change before `stream` has passed
- * this point. May be called again: same answer.
+ * this point. May be called again: same answer. With CU_STREAM_PER_THREAD: on the submit's thread.
  * Returns: OK; END_OF_FILE, IO_ERROR, SYSTEM_ERROR, DRIVER_ERROR, OUT_OF_... (names file, range,
  *          offset; the contents of all destinations are then undefined, and no work of this read
  *          is in flight any more); CANCELLED. */

@@ -53,7 +53,7 @@ Status Status::out_of_host_memory() noexcept {
   return status;
 }
 
-Status Status::with_context(std::string_view context) && noexcept {
+Status Status::with_context(std::string_view context) &&noexcept {
   if (ok() || record_ == &memory_record()) return std::move(*this);
   try {
     ErrorRecord record = *record_;
@@ -81,9 +81,9 @@ sluice_status publish(Status status) noexcept {
   thread_record.domain = record.domain;
   thread_record.native_code = record.native_code;
   copy_text(thread_record.call, record.call);
-  copy_text(thread_record.message,
-            record.message.empty() ? std::string_view(sluice_status_text(record.code))
-                                   : std::string_view(record.message));
+  copy_text(thread_record.message, record.message.empty()
+                                       ? std::string_view(sluice_status_text(record.code))
+                                       : std::string_view(record.message));
   return record.code;
 }
 

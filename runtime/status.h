@@ -45,7 +45,7 @@ class [[nodiscard]] Status {
   const ErrorRecord &record() const noexcept { return *record_; }  // only when !ok()
 
   // Puts "context: " before the message, for callers that know what the operation was about.
-  Status with_context(std::string_view context) && noexcept;
+  Status with_context(std::string_view context) &&noexcept;
   Status copy() const noexcept;
 
  private:
@@ -57,8 +57,8 @@ template <typename... Args>
 [[nodiscard]] Status error(sluice_status code, fmt::format_string<Args...> format,
                            Args &&...args) noexcept {
   try {
-    return Status::from({code, SLUICE_DOMAIN_NONE, 0, "",
-                         fmt::format(format, std::forward<Args>(args)...)});
+    return Status::from(
+        {code, SLUICE_DOMAIN_NONE, 0, "", fmt::format(format, std::forward<Args>(args)...)});
   } catch (...) {
     return Status::out_of_host_memory();
   }
@@ -94,10 +94,10 @@ sluice_status publish(Status status) noexcept;
 }  // namespace sluice
 
 // Returns early from a function that returns Status or Result.
-#define SLUICE_TRY(expression)                                        \
-  do {                                                                \
+#define SLUICE_TRY(expression)                                                \
+  do {                                                                        \
     if (::sluice::Status sluice_status_ = (expression); !sluice_status_.ok()) \
-      return sluice_status_;                                          \
+      return sluice_status_;                                                  \
   } while (false)
 
 #define SLUICE_CONCAT_INNER(a, b) a##b

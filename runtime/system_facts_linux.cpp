@@ -125,7 +125,7 @@ bool may_lock_any(const std::string &root) {
 }
 
 uint64_t memlock_limit(const std::string &root) {
-  struct rlimit limit{};
+  struct rlimit limit {};
   if (may_lock_any(root) || ::getrlimit(RLIMIT_MEMLOCK, &limit) != 0) return UINT64_MAX;
   return limit.rlim_cur == RLIM_INFINITY ? UINT64_MAX : limit.rlim_cur;
 }
@@ -147,7 +147,7 @@ std::string huge_page_mode(const std::string &root) {
 
 SystemFacts system_facts(const std::string &root) {
   SystemFacts facts;
-  struct utsname name{};
+  struct utsname name {};
   if (::uname(&name) == 0) facts.kernel = std::string(name.sysname) + " " + name.release;
   facts.processors = usable_processors();
   const std::string meminfo = read_text(root + "/proc/meminfo");

@@ -83,10 +83,9 @@ double load(const char *path, std::map<std::string, std::vector<double>> *plain,
         plain_loop(threads, bytes, [&](uint64_t at, uint64_t count) {
           if (pread(source.descriptor, target + at, count, static_cast<off_t>(at)) < 0) _exit(1);
         }));
-    (*plain)["mapping, " + std::to_string(threads) + " threads"].push_back(
-        plain_loop(threads, bytes, [&](uint64_t at, uint64_t count) {
-          std::memcpy(target + at, source.view + at, count);
-        }));
+    (*plain)["mapping, " + std::to_string(threads) + " threads"].push_back(plain_loop(
+        threads, bytes,
+        [&](uint64_t at, uint64_t count) { std::memcpy(target + at, source.view + at, count); }));
   }
   sluice_buffer_destroy(buffer);
   sluice_checkpoint_close(checkpoint);
@@ -105,7 +104,8 @@ int main(int argc, char **argv) {
     std::fprintf(stderr, "usage: load_bench FILE [ROUNDS]\n");
     return 2;
   }
-  const int rounds = argc > 2 ? std::max(1, static_cast<int>(std::strtol(argv[2], nullptr, 10))) : 5;
+  const long asked = argc > 2 ? std::strtol(argv[2], nullptr, 10) : 5;
+  const int rounds = static_cast<int>(std::clamp(asked, 1L, 1000L));
   const int descriptor = open(argv[1], O_RDONLY);
   struct stat facts {};
   if (descriptor < 0 || fstat(descriptor, &facts) != 0) fail(argv[1]);

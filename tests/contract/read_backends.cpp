@@ -196,8 +196,8 @@ TEST_CASE("many reads at once, cancelled ones among them") {
     reading.open(folder.file("f"), 16 << 20);
     std::vector<sluice_read *> reads;
     for (uint64_t i = 0; i < 7; ++i) {
-      const sluice_read_range range{reading.file, i, (2 << 20) - 7,
-                                    reading.base() + (i << 21), nullptr, nullptr};
+      const sluice_read_range range{reading.file, i,      (2 << 20) - 7, reading.base() + (i << 21),
+                                    nullptr,      nullptr};
       sluice_read *read = nullptr;
       REQUIRE(sluice_read_submit(reading.session.device, &range, 1, nullptr, &read) == SLUICE_OK);
       reads.push_back(read);
@@ -217,8 +217,8 @@ TEST_CASE("many reads at once, cancelled ones among them") {
     sluice_buffer *other = nullptr;
     REQUIRE(sluice_buffer_create(reading.session.device, 2 << 20, &other) == SLUICE_OK);
     REQUIRE(sluice_buffer_grow(other, 2 << 20) == SLUICE_OK);
-    const sluice_read_range under{reading.file, 0, 2 << 20, sluice_buffer_address(other), nullptr,
-                                  nullptr};
+    const sluice_read_range under{reading.file, 0,      2 << 20, sluice_buffer_address(other),
+                                  nullptr,      nullptr};
     sluice_read *orphan = nullptr;
     REQUIRE(sluice_read_submit(reading.session.device, &under, 1, nullptr, &orphan) == SLUICE_OK);
     sluice_buffer_destroy(other);
@@ -257,8 +257,8 @@ namespace {
 
 // Faults of a kind at the k-th read, through the operating-system table.
 struct ReadFault {
-  int every = 0;         // 0: never
-  int result = 0;        // a negated errno, or a count to cut the read to
+  int every = 0;   // 0: never
+  int result = 0;  // a negated errno, or a count to cut the read to
   bool direct_only = false;
 } fault;
 std::atomic<int> seen{0};
@@ -307,8 +307,7 @@ TEST_CASE("short counts, interruptions and refused flags change nothing but the 
         CHECK(reading.device_bytes(1, 900001 - 3) == part(data, 3, 900001 - 3));
       else
         CHECK((refusal && last_error().find("t: ") != std::string::npos));
-      REQUIRE(reading.read({{reading.file, 0, 900001, reading.base(), nullptr, "t"}}) ==
-              SLUICE_OK);
+      REQUIRE(reading.read({{reading.file, 0, 900001, reading.base(), nullptr, "t"}}) == SLUICE_OK);
       CHECK(reading.device_bytes(0, 900001) == data);
     });
   }

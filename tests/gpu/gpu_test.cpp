@@ -59,8 +59,8 @@ void check_load(Gpu &gpu, const std::string &path, const std::vector<unsigned ch
   sluice_checkpoint_info info = SLUICE_CHECKPOINT_INFO_INIT;
   REQUIRE(sluice_checkpoint_info_get(checkpoint, &info) == SLUICE_OK);
   std::vector<uint64_t> addresses(info.tensor_count);
-  const sluice_status status = sluice_checkpoint_load(
-      checkpoint, gpu.device, 0, nullptr, nullptr, nullptr, &buffer, addresses.data());
+  const sluice_status status = sluice_checkpoint_load(checkpoint, gpu.device, 0, nullptr, nullptr,
+                                                      nullptr, &buffer, addresses.data());
   INFO(last_error());
   REQUIRE(status == SLUICE_OK);
   size_t offset = 0;
@@ -174,8 +174,7 @@ TEST_CASE("scratch of streams, pinned allocations, and host memory as a target")
   REQUIRE(sluice_read_wait(read) == SLUICE_OK);
   sluice_read_release(read);
   std::vector<unsigned char> copy(data.size());
-  REQUIRE(sluice_copy_to_host(gpu.device, scratch, copy.size(), nullptr, copy.data()) ==
-          SLUICE_OK);
+  REQUIRE(sluice_copy_to_host(gpu.device, scratch, copy.size(), nullptr, copy.data()) == SLUICE_OK);
   CHECK(copy == data);
   CHECK(std::memcmp(pinned, data.data(), data.size()) == 0);
   CHECK(sluice_pinned_free(gpu.device, pinned) == SLUICE_OK);

@@ -21,10 +21,10 @@ inline void *emulator_symbol(const char *name) {
   return symbol;
 }
 
-#define SLUICE_CONTROL(name)                                          \
-  inline auto *name() {                                               \
-    return reinterpret_cast<decltype(&sluice_emulated_##name)>(       \
-        emulator_symbol("sluice_emulated_" #name));                   \
+#define SLUICE_CONTROL(name)                                    \
+  inline auto *name() {                                         \
+    return reinterpret_cast<decltype(&sluice_emulated_##name)>( \
+        emulator_symbol("sluice_emulated_" #name));             \
   }
 namespace emulator {
 SLUICE_CONTROL(set)

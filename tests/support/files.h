@@ -68,8 +68,7 @@ inline std::vector<unsigned char> write_checkpoint(const std::string &path,
   uint64_t length = header.size();
   out.write(reinterpret_cast<const char *>(&length), sizeof length);
   out.write(header.data(), static_cast<std::streamsize>(header.size()));
-  out.write(reinterpret_cast<const char *>(data.data()),
-            static_cast<std::streamsize>(data.size()));
+  out.write(reinterpret_cast<const char *>(data.data()), static_cast<std::streamsize>(data.size()));
   if (!out.flush()) std::abort();
   return data;
 }

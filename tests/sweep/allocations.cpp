@@ -19,9 +19,9 @@ void *allocate(size_t bytes, size_t alignment) {
     fired = true;
     return nullptr;
   }
-  void *memory = alignment ? std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment *
-                                                               alignment)
-                           : std::malloc(bytes ? bytes : 1);
+  void *memory =
+      alignment ? std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment)
+                : std::malloc(bytes ? bytes : 1);
   if (memory) outstanding.fetch_add(1, std::memory_order_relaxed);
   return memory;
 }

@@ -46,8 +46,8 @@ TEST_CASE("every driver call fails once") {
   const SweepInput input;
   sluice_options options = three_slots();
   REQUIRE(run_load(input, options).status == SLUICE_OK);
-  for (const int code : {2 /* out of memory */, 1 /* invalid value */, 600 /* not ready */,
-                         999 /* unknown */}) {
+  for (const int code :
+       {2 /* out of memory */, 1 /* invalid value */, 600 /* not ready */, 999 /* unknown */}) {
     sweep(input, options, code);
   }
   options.io = SLUICE_IO_THREADS;

@@ -29,8 +29,7 @@ inline sluice_options three_slots() {
 using Addresses = std::array<uint64_t, 8>;
 
 // Allocates nothing: allocations may be failing.
-inline bool same_bytes(sluice_device *device, const SweepInput &input,
-                       const Addresses &addresses) {
+inline bool same_bytes(sluice_device *device, const SweepInput &input, const Addresses &addresses) {
   size_t offset = 0;
   static unsigned char copy[1 << 17];
   for (size_t i = 0; i < input.sizes.size(); ++i) {
@@ -62,8 +61,8 @@ inline JobResult run_load(const SweepInput &input, const sluice_options &options
   Addresses addresses{};
   result.status = sluice_checkpoint_open(session.runtime, input.path.c_str(), &checkpoint);
   if (result.status == SLUICE_OK)
-    result.status = sluice_checkpoint_load(checkpoint, session.device, 0, nullptr, nullptr,
-                                           nullptr, &buffer, addresses.data());
+    result.status = sluice_checkpoint_load(checkpoint, session.device, 0, nullptr, nullptr, nullptr,
+                                           &buffer, addresses.data());
   if (result.status == SLUICE_OK)
     result.wrong_bytes = !same_bytes(session.device, input, addresses);
   sluice_buffer_destroy(buffer);

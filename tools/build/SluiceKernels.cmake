@@ -24,7 +24,8 @@ elseif(kernel_count EQUAL 1 AND SLUICE_NVCC)
   set(kernel_fatbins "${generated}/kernels.fatbin")
   add_custom_command(OUTPUT "${kernel_fatbins}"
     COMMAND "${SLUICE_NVCC}" -fatbin --no-compress -std=c++17 -O3 -fmad=false
-            -ccbin "${CMAKE_CXX_COMPILER}" -I "${PROJECT_SOURCE_DIR}" -I "${SLUICE_CUDA_INCLUDE_DIR}"
+            -ccbin "${CMAKE_CXX_COMPILER}" -I "${PROJECT_SOURCE_DIR}"
+            -I "${SLUICE_CUDA_INCLUDE_DIR}"
             ${arch_flags} --threads 2 -o "${kernel_fatbins}" ${kernel_sources}
     DEPENDS ${kernel_sources} ${kernel_headers}
     COMMENT "Device code for sm ${SLUICE_CUDA_ARCHITECTURES}" VERBATIM)

@@ -3,7 +3,8 @@
 
   test_report.py --allowed tests/allowed_skips.txt --part NAME JUNIT_FILE
 prints failures and skips and, as its last line, "PASSED FAILED SKIPPED" as numbers. A skip whose
-name and reason are not in the list of allowed ones counts as a failure, so does a run without any test.
+name and reason are not in the list of allowed ones counts as a failure, so does a run without any
+test.
 """
 
 import argparse

@@ -43,13 +43,10 @@ struct Caller {
       driver_call<PFN_cuDevicePrimaryCtxRetain_v7000>("cuDevicePrimaryCtxRetain");
   PFN_cuDevicePrimaryCtxRelease_v11000 release =
       driver_call<PFN_cuDevicePrimaryCtxRelease_v11000>("cuDevicePrimaryCtxRelease_v2");
-  PFN_cuCtxSetCurrent_v4000 set_current =
-      driver_call<PFN_cuCtxSetCurrent_v4000>("cuCtxSetCurrent");
+  PFN_cuCtxSetCurrent_v4000 set_current = driver_call<PFN_cuCtxSetCurrent_v4000>("cuCtxSetCurrent");
   PFN_cuStreamCreate_v2000 create = driver_call<PFN_cuStreamCreate_v2000>("cuStreamCreate");
-  PFN_cuStreamDestroy_v4000 destroy =
-      driver_call<PFN_cuStreamDestroy_v4000>("cuStreamDestroy_v2");
-  PFN_cuMemsetD8Async_v3020 fill =
-      driver_call<PFN_cuMemsetD8Async_v3020>("cuMemsetD8Async");
+  PFN_cuStreamDestroy_v4000 destroy = driver_call<PFN_cuStreamDestroy_v4000>("cuStreamDestroy_v2");
+  PFN_cuMemsetD8Async_v3020 fill = driver_call<PFN_cuMemsetD8Async_v3020>("cuMemsetD8Async");
   PFN_cuStreamSynchronize_v2000 synchronize =
       driver_call<PFN_cuStreamSynchronize_v2000>("cuStreamSynchronize");
   PFN_cuStreamQuery_v2000 query = driver_call<PFN_cuStreamQuery_v2000>("cuStreamQuery");
@@ -318,8 +315,7 @@ TEST_CASE("default streams: NULL and legacy are one, each thread has its own per
   REQUIRE(sluice_cast_buffer_get(session.device, CU_STREAM_LEGACY, 10, &legacy) == SLUICE_OK);
   REQUIRE(sluice_cast_buffer_get(session.device, CU_STREAM_PER_THREAD, 10, &mine) == SLUICE_OK);
   std::thread([&] {
-    REQUIRE(sluice_cast_buffer_get(session.device, CU_STREAM_PER_THREAD, 10, &other) ==
-            SLUICE_OK);
+    REQUIRE(sluice_cast_buffer_get(session.device, CU_STREAM_PER_THREAD, 10, &other) == SLUICE_OK);
   }).join();
   CHECK(null == legacy);
   CHECK(mine != null);
@@ -370,8 +366,12 @@ TEST_CASE("many threads grow, use, shrink and destroy") {
           state = state * 1664525u + 1013904223u;
           const uint64_t bytes = (state >> 8) % (32 * kMiB);
           switch (state >> 30) {
-            case 0: CHECK(sluice_buffer_use(buffer, nullptr) == SLUICE_OK); break;
-            case 1: CHECK(sluice_buffer_shrink(buffer, bytes) == SLUICE_OK); break;
+            case 0:
+              CHECK(sluice_buffer_use(buffer, nullptr) == SLUICE_OK);
+              break;
+            case 1:
+              CHECK(sluice_buffer_shrink(buffer, bytes) == SLUICE_OK);
+              break;
             default: {
               const sluice_status status = sluice_buffer_grow(buffer, bytes);
               CHECK((status == SLUICE_OK || status == SLUICE_LIMIT_REACHED));

@@ -64,8 +64,7 @@ TEST_CASE("casting on the device, each type to each") {
                           nullptr) == SLUICE_OK);
       const size_t size = kCount * sluice_cast_type_bytes(to);
       std::vector<unsigned char> got(size), expected(size);
-      REQUIRE(sluice_copy_to_host(session.device, target, size, nullptr, got.data()) ==
-              SLUICE_OK);
+      REQUIRE(sluice_copy_to_host(session.device, target, size, nullptr, got.data()) == SLUICE_OK);
       for (uint64_t i = 0; i < kCount; ++i)
         sluice_cast_element(bytes.data(), expected.data(), i, from, to);
       CHECK(got == expected);
@@ -74,8 +73,8 @@ TEST_CASE("casting on the device, each type to each") {
                     nullptr) == SLUICE_INVALID_ARGUMENT);
   CHECK(sluice_cast(session.device, source, SLUICE_TYPE_I8, target, SLUICE_TYPE_F16, 1, nullptr) ==
         SLUICE_INVALID_ARGUMENT);
-  CHECK(sluice_cast(session.device, source, SLUICE_TYPE_F16, target, SLUICE_TYPE_F16, 0,
-                    nullptr) == SLUICE_OK);
+  CHECK(sluice_cast(session.device, source, SLUICE_TYPE_F16, target, SLUICE_TYPE_F16, 0, nullptr) ==
+        SLUICE_OK);
   sluice_buffer_destroy(buffer);
   CHECK(sluice_file_close(file) == SLUICE_OK);
 }
@@ -91,7 +90,7 @@ TEST_CASE("the cast's numeric core at its edges") {
   CHECK(sluice_bf16_from_f32(bits_of(1.0f)) == 0x3F80);
   CHECK(sluice_bf16_from_f32(0x3F808000) == 0x3F80);  // a tie: to even
   CHECK(sluice_bf16_from_f32(0x3F818000) == 0x3F82);
-  CHECK(sluice_bf16_from_f32(0x7F7FFFFF) == 0x7F80);  // past the largest: infinity
+  CHECK(sluice_bf16_from_f32(0x7F7FFFFF) == 0x7F80);            // past the largest: infinity
   CHECK((sluice_bf16_from_f32(0x7F800001) & 0x7FFF) > 0x7F80);  // a NaN stays one
   CHECK(sluice_f16_from_f32(bits_of(65504.0f)) == 0x7BFF);
   CHECK(sluice_f16_from_f32(bits_of(65519.0f)) == 0x7BFF);

@@ -43,8 +43,8 @@ TEST_CASE("sizes as people write them") {
   CHECK(size_of("1.5GB") == 1500000000);
   CHECK(size_of("2g") == 2 * kGiB);
   CHECK(size_of("none") == SLUICE_NO_LIMIT);
-  for (const char *bad : {"", "x", "-1", "1.", "1.x", "1QiB", "16777216TiB", "99999999999999999999",
-                          "1e9", " 1"}) {
+  for (const char *bad :
+       {"", "x", "-1", "1.", "1.x", "1QiB", "16777216TiB", "99999999999999999999", "1e9", " 1"}) {
     CAPTURE(bad);
     CHECK(size_of(bad) == UINT64_MAX - 1);
     CHECK(support::last_error().find(bad) != std::string::npos);
@@ -57,8 +57,9 @@ TEST_CASE("sizes as people write them") {
 TEST_CASE("flags are taken out of the command line, the rest stays") {
   sluice_options options = SLUICE_OPTIONS_INIT;
   std::vector<std::string> left;
-  REQUIRE(take(options, {"sluice", "load", "--vram-limit", "1GiB", "m.safetensors", "--fast-disk",
-                         "--ring=64MiB", "--verify", "--io", "threads", "--", "--ring", "1"},
+  REQUIRE(take(options,
+               {"sluice", "load", "--vram-limit", "1GiB", "m.safetensors", "--fast-disk",
+                "--ring=64MiB", "--verify", "--io", "threads", "--", "--ring", "1"},
                &left) == SLUICE_OK);
   CHECK(left == std::vector<std::string>{"sluice", "load", "m.safetensors", "--verify", "--",
                                          "--ring", "1"});
@@ -83,9 +84,14 @@ TEST_CASE("a bad flag names itself, the value and what is allowed, and changes n
   struct Case {
     const char *flag, *value;
   };
-  for (const Case &bad : {Case{"--vram-limit", "lots"}, {"--io", "psync"}, {"--ring", "1"},
-                          {"--io-workers", "0"}, {"--io-workers", "x"}, {"--slot", "1GiB"},
-                          {"--ring", "none"}, {"--direct-io", "maybe"}}) {
+  for (const Case &bad : {Case{"--vram-limit", "lots"},
+                          {"--io", "psync"},
+                          {"--ring", "1"},
+                          {"--io-workers", "0"},
+                          {"--io-workers", "x"},
+                          {"--slot", "1GiB"},
+                          {"--ring", "none"},
+                          {"--direct-io", "maybe"}}) {
     CAPTURE(bad.flag);
     CAPTURE(bad.value);
     sluice_options options = SLUICE_OPTIONS_INIT;

@@ -13,9 +13,9 @@ using namespace sluice;
 
 TEST_CASE("each status has a name, a sentence and a number of its own") {
   std::set<int> numbers;
-#define SLUICE_SEE(name, number, sentence)                                      \
-  CHECK(std::string(sluice_status_name(SLUICE_##name)) == #name);               \
-  CHECK(std::string(sluice_status_text(SLUICE_##name)) == sentence);            \
+#define SLUICE_SEE(name, number, sentence)                           \
+  CHECK(std::string(sluice_status_name(SLUICE_##name)) == #name);    \
+  CHECK(std::string(sluice_status_text(SLUICE_##name)) == sentence); \
   CHECK(numbers.insert(number).second);
   SLUICE_STATUS_LIST(SLUICE_SEE)
 #undef SLUICE_SEE

@@ -126,7 +126,10 @@ Result<PhysicalHandle> DeviceMemory::take(uint64_t bytes) {
       return Status::out_of_host_memory();
     }
   }();
-  if (!made.ok()) device_.vram().release(bytes);
+  if (made.ok())
+    device_.vram().note_peak();
+  else
+    device_.vram().release(bytes);
   return made;
 }
 

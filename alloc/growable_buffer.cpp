@@ -87,23 +87,47 @@ Status GrowableBuffer::use(CUstream stream) {
   SLUICE_ASSIGN(const StreamKey key, identify_stream(device_, stream));
   const std::lock_guard lock(mutex_);
   if (!whole_) return error(SLUICE_INVALID_STATE, "the buffer was destroyed");
-  if (key.unique)
-    for (Use &use : uses_)
-      if (use.key == key) return use.event->record(stream);
-  drop_passed_uses();
-  uses_.reserve(uses_.size() + 1);
-  whole_->events.reserve(uses_.size() + 1);
+  Use *known = key.unique ? find_use(key) : nullptr;
+  // An event that a waiting tail shares stays as it is: recorded again, it would never pass while
+  // the stream is kept busy.
+  if (known && known->event.use_count() == 1) return known->event->record(stream);
   auto event = std::make_shared<Event>();
   SLUICE_ASSIGN(*event, device_.events().take());
   SLUICE_TRY(event->record(stream));
+  if (known) {
+    known->event = std::move(event);
+    return {};
+  }
+  drop_passed_uses();
+  uses_.reserve(uses_.size() + 1);
+  whole_->events.reserve(uses_.size() + 1);
   uses_.push_back({key, std::move(event)});
   return {};
+}
+
+GrowableBuffer::Use *GrowableBuffer::find_use(const StreamKey &key) noexcept {
+  const auto found =
+      std::find_if(uses_.begin(), uses_.end(), [&](const Use &use) { return use.key == key; });
+  return found == uses_.end() ? nullptr : &*found;
+}
+
+void GrowableBuffer::read_begins() noexcept {
+  const std::lock_guard lock(mutex_);
+  ++reads_;
+}
+
+void GrowableBuffer::read_ends() noexcept {
+  const std::lock_guard lock(mutex_);
+  --reads_;
 }
 
 Status GrowableBuffer::shrink(uint64_t bytes) {
   const std::lock_guard lock(mutex_);
   const uint64_t offset = range_.cut_offset(bytes);
   if (offset >= size_.load(std::memory_order_relaxed)) return {};
+  if (reads_ != 0)
+    return error(SLUICE_BUSY, "{} reads into the buffer are in flight; wait for them first",
+                 reads_);
   auto tail = std::make_unique<Tail>(shared_from_this(), offset);
   for (const Use &use : uses_) tail->events.push_back(use.event);
   size_.store(offset, std::memory_order_release);

@@ -28,7 +28,10 @@ class GrowableBuffer : public std::enable_shared_from_this<GrowableBuffer> {
   // Notes that the work queued on `stream` now uses the buffer. INVALID_STATE once it is retired:
   // then its memory lives until the last reference is dropped.
   Status use(CUstream stream);
+  // BUSY while reads into it are in flight.
   Status shrink(uint64_t bytes);
+  void read_begins() noexcept;
+  void read_ends() noexcept;
   // Gives everything back once the noted work has passed. The caller's reference ends here.
   static void retire(std::shared_ptr<GrowableBuffer> buffer) noexcept;
 
@@ -47,6 +50,7 @@ class GrowableBuffer : public std::enable_shared_from_this<GrowableBuffer> {
   };
 
   GrowableBuffer(DeviceMemory &memory, BufferIndex &index, AddressRange range, uint64_t max_bytes);
+  Use *find_use(const StreamKey &key) noexcept;
   void drop_passed_uses() noexcept;
   std::unique_ptr<Whole> take_whole() noexcept;
   void release_tail(uint64_t offset) noexcept;
@@ -61,6 +65,7 @@ class GrowableBuffer : public std::enable_shared_from_this<GrowableBuffer> {
   std::mutex mutex_;
   std::vector<Use> uses_;
   uint32_t waiting_tails_ = 0;
+  uint64_t reads_ = 0;
   std::unique_ptr<Whole> whole_;  // made ahead, with room for the uses: retiring can't fail
 };
 

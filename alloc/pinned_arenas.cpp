@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "alloc/arena_owner.h"
 #include "alloc/host_mapping.h"
 #include "runtime/limits.h"
 
@@ -30,32 +31,6 @@ ArenaSet &arena_set() {
 }
 
 // The heaps of this thread, one an arena. A heap outlives the leases of its arena.
-// Set once this thread's heaps are gone; it has no destructor, so that it can still be asked.
-thread_local bool thread_is_ending = false;
-
-struct ThreadHeaps {
-  struct Entry {
-    const Arena *arena;
-    mi_heap_t *heap;
-  };
-  std::vector<Entry> entries;
-
-  ~ThreadHeaps() {
-    thread_is_ending = true;
-    for (const Entry &entry : entries) mi_heap_delete(entry.heap);
-  }
-  mi_heap_t *of(const Arena &arena) {
-    for (const Entry &entry : entries)
-      if (entry.arena == &arena) return entry.heap;
-    entries.reserve(entries.size() + 1);
-    mi_heap_t *heap = mi_heap_new_in_arena(arena.id);
-    if (heap) entries.push_back({&arena, heap});
-    return heap;
-  }
-};
-
-thread_local ThreadHeaps thread_heaps;
-
 Result<Arena *> make_arena(Runtime &runtime) {
   SLUICE_ASSIGN(HostMapping mapping, HostMapping::create(runtime, kArenaBytes, kArenaBytes));
   auto arena = std::make_unique<Arena>();
@@ -111,14 +86,14 @@ Status PinnedArenas::close() {
   return {};
 }
 
-// Tries every lease from `first_lease` on; says how many there were.
-void *PinnedArenas::allocate_from(size_t first_lease, size_t bytes, size_t alignment,
-                                  size_t *leases) {
+// Tries every lease from `first_lease` on; says how many there were. nullptr: all are full.
+Result<void *> PinnedArenas::allocate_from(size_t first_lease, size_t bytes, size_t alignment,
+                                           size_t *leases) {
   const std::lock_guard lock(mutex_);
   *leases = leases_.size();
   for (size_t i = first_lease; i < leases_.size(); ++i) {
-    mi_heap_t *heap = thread_heaps.of(*leases_[i].arena);
-    void *memory = heap ? mi_heap_malloc_aligned(heap, bytes, alignment) : nullptr;
+    SLUICE_ASSIGN(void *memory,
+                  ArenaOwner::instance().allocate(leases_[i].arena->id, bytes, alignment));
     if (!memory) continue;
     try {
       live_.emplace(memory, bytes);
@@ -128,7 +103,7 @@ void *PinnedArenas::allocate_from(size_t first_lease, size_t bytes, size_t align
     }
     return memory;
   }
-  return nullptr;
+  return static_cast<void *>(nullptr);
 }
 
 Status PinnedArenas::lease_one(size_t known_leases) {
@@ -150,12 +125,11 @@ Status PinnedArenas::lease_one(size_t known_leases) {
 }
 
 Result<void *> PinnedArenas::allocate(size_t bytes, size_t alignment) {
-  if (thread_is_ending)
-    return error(SLUICE_INVALID_STATE, "pinned allocation on a thread that is ending");
   size_t tried = 0;
   for (;;) {
     size_t leases = 0;
-    if (void *memory = allocate_from(tried, bytes, alignment, &leases)) return memory;
+    SLUICE_ASSIGN(void *memory, allocate_from(tried, bytes, alignment, &leases));
+    if (memory) return memory;
     tried = leases;
     SLUICE_TRY(lease_one(leases));
   }

@@ -5,7 +5,7 @@
 // next device takes them over. Allocations are kept in a table, so that what was not allocated
 // here, or is freed twice, is refused.
 //
-// Threads: any. Each thread has a heap of its own per arena; freeing works from any thread.
+// Threads: any. One thread owns the heaps (arena_owner.h); freeing works from any thread.
 #pragma once
 
 #include <mutex>
@@ -38,7 +38,7 @@ class PinnedArenas final : public DevicePart {
   };
 
   explicit PinnedArenas(Device &device) : device_(device) {}
-  void *allocate_from(size_t first_lease, size_t bytes, size_t alignment, size_t *leases);
+  Result<void *> allocate_from(size_t first_lease, size_t bytes, size_t alignment, size_t *leases);
   Status lease_one(size_t known_leases);
 
   Device &device_;

@@ -15,6 +15,7 @@ Result<Registration> Registration::create(Device &device, std::byte *data, size_
     budget.release(bytes);
     return device.driver().failure("cuMemHostRegister", result, format_size(bytes));
   }
+  budget.note_peak();
   device.counters().registrations.add();
   return Registration(device, data, bytes);
 }

@@ -55,7 +55,7 @@ sluice_status sluice_checkpoint_open(sluice_runtime *runtime, const char *path,
 }
 
 sluice_status sluice_checkpoint_close(sluice_checkpoint *checkpoint) {
-  if (!checkpoint) return SLUICE_OK;
+  if (!checkpoint || process_is_exiting() || process_was_forked()) return SLUICE_OK;
   return guarded([&]() -> Status {
     for (const Checkpoint::Shard &shard : checkpoint->checkpoint->shards()) {
       if (shard.file->uses() == 0) continue;

@@ -49,7 +49,7 @@ Status wait_with_progress(sluice_read &read, Progress progress) {
   constexpr uint32_t kTickMs = 50;
   ReadJob &job = read.job;
   if (!progress.function) return finish_read(read);
-  SLUICE_ASSIGN(auto scope, DriverScope::enter(job.device));
+  const DriverScope scope = DriverScope::insist(job.device);
   while (!read.reader.wait(job, kTickMs)) {
     const uint64_t done = job.done_bytes.load(std::memory_order_relaxed);
     if (!progress.function(progress.user, done, job.plan.total_bytes)) read.reader.cancel(job);

@@ -66,18 +66,38 @@ PathTaken path_taken(const Reader &reader, const std::vector<FilePath> &paths) {
   return taken;
 }
 
-// Neighbouring ranges mostly go to the same buffer.
-void hold_targets(Device &device, std::span<const sluice_read_range> given, ReadJob &job) {
+// The buffer of ours that a range goes to, held from now on; nullptr: memory of someone else's.
+// Neighbouring ranges mostly go to the same one.
+GrowableBuffer *hold_target(BufferIndex &index, uint64_t address, ReadJob &job) {
+  const auto has = [&](const auto &target) {
+    return address - target->address() < target->max_bytes();
+  };
+  const auto held = std::find_if(job.targets.rbegin(), job.targets.rend(), has);
+  if (held != job.targets.rend()) return held->get();
+  job.targets.reserve(job.targets.size() + 1);
+  auto target = index.find(address);
+  if (!target) return nullptr;
+  target->read_begins();
+  job.targets.push_back(std::move(target));
+  return job.targets.back().get();
+}
+
+Status hold_targets(Device &device, std::span<const sluice_read_range> given, ReadJob &job) {
   BufferIndex *index = device.existing_part<BufferIndex>();
-  if (!index) return;
-  for (const sluice_read_range &range : given) {
-    if (range.device_address == 0) continue;
-    const auto holds = [&](const auto &target) {
-      return range.device_address - target->address() < target->max_bytes();
-    };
-    if (std::any_of(job.targets.rbegin(), job.targets.rend(), holds)) continue;
-    if (auto target = index->find(range.device_address)) job.targets.push_back(std::move(target));
+  for (size_t i = 0; index && i < given.size(); ++i) {
+    const sluice_read_range &range = given[i];
+    if (range.device_address == 0 || range.size_bytes == 0) continue;
+    const GrowableBuffer *target = hold_target(*index, range.device_address, job);
+    if (!target) continue;
+    const uint64_t offset = range.device_address - target->address();
+    const uint64_t size = target->size_bytes();
+    if (offset > size || range.size_bytes > size - offset)
+      return error(SLUICE_INVALID_ARGUMENT,
+                   "{}: {} bytes at {:#x} pass the mapped part of its buffer, which ends at {:#x}",
+                   range_name(range, i), range.size_bytes, range.device_address,
+                   target->address() + size);
   }
+  return {};
 }
 
 Result<std::vector<ReadRange>> decide_ranges(Device &device, Reader &reader,
@@ -95,7 +115,7 @@ Result<std::vector<ReadRange>> decide_ranges(Device &device, Reader &reader,
     job.files.push_back(path.file);
   }
   reader.set_path(path_taken(reader, paths));
-  hold_targets(device, given, job);
+  SLUICE_TRY(hold_targets(device, given, job));
   PinnedArenas *arenas = device.existing_part<PinnedArenas>();
   std::vector<ReadRange> ranges;
   ranges.reserve(given.size());
@@ -123,12 +143,11 @@ Result<std::unique_ptr<sluice_read>> start_read(Device &device,
 }
 
 Status finish_read(sluice_read &read) {
-  ReadJob &job = read.job;
-  if (!job.settled) {
-    SLUICE_ASSIGN(auto scope, DriverScope::enter(job.device));
-    read.reader.wait(job, 0);
+  if (!read.job.settled) {
+    const DriverScope scope = DriverScope::insist(read.job.device);
+    read.reader.wait(read.job, 0);
   }
-  return job.status.copy();
+  return read.job.status.copy();
 }
 
 }  // namespace sluice

@@ -20,11 +20,18 @@ class Reader;
 struct ReadJob {
   ReadJob(Device &owner, CUstream caller) : device(owner), stream(caller) { device.child_opened(); }
   ~ReadJob() {
+    drop_targets();
     for (File *file : files) file->use_ends();
     device.child_closed();
   }
   ReadJob(const ReadJob &) = delete;
   ReadJob &operator=(const ReadJob &) = delete;
+
+  // Needs the device's context current, if there are any: a destroyed buffer's memory may go.
+  void drop_targets() noexcept {
+    for (const auto &target : targets) target->read_ends();
+    targets.clear();
+  }
 
   Device &device;
   const CUstream stream;

@@ -123,6 +123,7 @@ void ReadWorker::perform(InFlight &entry) noexcept {
 
 void ReadWorker::complete_one() noexcept {
   const UringQueue::Completion completion = queue_->wait_one();
+  if (queue_->broken()) reader_.ring_broke();
   const auto found = std::find_if(in_flight_.begin(), in_flight_.end(), [&](const InFlight &entry) {
     return &entry.operation == completion.operation;
   });

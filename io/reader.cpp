@@ -68,7 +68,12 @@ Status Reader::make_workers() {
   workers_.reserve(count);
   for (uint32_t i = 0; i < count; ++i) {
     SLUICE_ASSIGN(auto worker, ReadWorker::create(*this, i, std::move(queues[i]), depth));
-    SLUICE_TRY(worker->start());
+    if (Status status = worker->start(); !status.ok()) {
+      if (workers_.empty()) return status;
+      device_.log().write(SLUICE_LOG_WARNING, "io", "{} reading threads in place of {}: {}",
+                          workers_.size(), count, status.record().message);
+      break;
+    }
     workers_.push_back(std::move(worker));
   }
   return {};
@@ -182,7 +187,7 @@ void Reader::settle(ReadJob &job) noexcept {
                        job.done_bytes.load(), job.plan.total_bytes);
   if (job.status.ok()) job.status = make_wait(job);
   if (!job.status.ok() || !mark_targets(job)) sync_participants(job);
-  job.targets.clear();
+  job.drop_targets();
   job.settled = true;
 }
 
@@ -217,7 +222,12 @@ void Reader::set_path(PathTaken taken) {
 
 PathTaken Reader::last_path() const {
   const std::lock_guard lock(mutex_);
-  return last_path_;
+  PathTaken path = last_path_;
+  if (path.uring && ring_broke_.load(std::memory_order_relaxed)) {
+    path.uring = false;
+    path.reason = "positioned reads, since io_uring failed while reading; " + path.reason;
+  }
+  return path;
 }
 
 }  // namespace sluice

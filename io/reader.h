@@ -48,6 +48,7 @@ class Reader final : public DevicePart {
   bool fixed_buffers() const noexcept { return fixed_buffers_; }
   void set_path(PathTaken taken);
   PathTaken last_path() const;
+  void ring_broke() noexcept { ring_broke_.store(true, std::memory_order_relaxed); }
   const std::string &backend_reason() const noexcept { return backend_reason_; }
 
  private:
@@ -77,6 +78,7 @@ class Reader final : public DevicePart {
   std::vector<std::unique_ptr<ReadWorker>> workers_;
   bool uses_uring_ = false;
   bool fixed_buffers_ = false;
+  std::atomic<bool> ring_broke_{false};
   std::string backend_reason_;
 
   mutable std::mutex mutex_;

@@ -54,8 +54,9 @@ Result<PinnedMemory> make_memory(Device &device, uint64_t bytes, Status *refusal
   return PinnedMemory{std::move(mapping), std::nullopt};
 }
 
+// Whatever the driver says against pinning, reading goes on; not on a broken context.
 bool is_refusal(const Status &status) {
-  return status.code() == SLUICE_LIMIT_REACHED || status.code() == SLUICE_OUT_OF_PINNED_MEMORY;
+  return status.code() != SLUICE_DEVICE_LOST && status.code() != SLUICE_OUT_OF_HOST_MEMORY;
 }
 
 }  // namespace

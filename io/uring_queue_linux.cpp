@@ -12,6 +12,32 @@
 #include "runtime/os.h"
 
 namespace sluice {
+namespace {
+
+const char *remedy_for(int error_number) {
+  switch (error_number) {
+    case EPERM:
+      return "allow io_uring: sysctl kernel.io_uring_disabled=0, and a seccomp profile of the "
+             "container that permits io_uring_setup, io_uring_enter and io_uring_register";
+    case ENOSYS:
+      return "use a kernel of 5.6 or newer that has io_uring";
+    case ENOMEM:
+      return "raise the locked-memory limit: ulimit -l";
+    default:
+      return "";
+  }
+}
+
+Status refused_ring(int error_number) {
+  Status status = system_error("io_uring_setup", error_number, "a ring for reading");
+  ErrorRecord record = status.record();
+  // Rings of older kernels, and of users without privileges, count as locked memory.
+  if (error_number == ENOMEM) record.code = SLUICE_OUT_OF_LOCKED_MEMORY;
+  record.message += std::string("; ") + remedy_for(error_number);
+  return Status::from(std::move(record));
+}
+
+}  // namespace
 
 Result<std::unique_ptr<UringQueue>> UringQueue::create(Runtime &runtime,
                                                        std::span<std::byte> fixed_memory,
@@ -20,7 +46,7 @@ Result<std::unique_ptr<UringQueue>> UringQueue::create(Runtime &runtime,
   queue->not_taken_.reserve(depth);
   io_uring_params params{};
   if (const int result = os().ring_init(std::max(depth, 4u), &queue->ring_, &params); result < 0)
-    return system_error("io_uring_setup", -result, "a ring for reading");
+    return refused_ring(-result);
   queue->made_ = true;
   queue->register_what_may(fixed_memory);
   return queue;
@@ -107,9 +133,9 @@ void UringQueue::enter() noexcept {
   broken_ = true;
   runtime_.counters().uring_fallbacks.add();
   runtime_.log().write(SLUICE_LOG_WARNING, "io",
-                       "io_uring_enter failed with {}: positioned reads "
+                       "io_uring_enter failed with {} ({}): positioned reads "
                        "take its place",
-                       -result);
+                       std::generic_category().message(-result), -result);
 }
 
 UringQueue::Completion UringQueue::wait_one() noexcept {
@@ -127,24 +153,6 @@ UringQueue::Completion UringQueue::wait_one() noexcept {
   }
   return completion;
 }
-
-namespace {
-
-const char *remedy_for(int error_number) {
-  switch (error_number) {
-    case EPERM:
-      return "allow io_uring: sysctl kernel.io_uring_disabled=0, and a seccomp profile of the "
-             "container that permits io_uring_setup, io_uring_enter and io_uring_register";
-    case ENOSYS:
-      return "use a kernel of 5.6 or newer that has io_uring";
-    case ENOMEM:
-      return "raise the locked-memory limit: ulimit -l";
-    default:
-      return "";
-  }
-}
-
-}  // namespace
 
 UringFacts probe_uring(Runtime &runtime) {
   UringFacts facts;

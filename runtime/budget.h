@@ -17,8 +17,12 @@ class Budget {
     const std::lock_guard lock(mutex_);
     if (used_ > limit_ || bytes > limit_ - used_) return false;
     used_ += bytes;
-    if (used_ > peak_) peak_ = used_;
     return true;
+  }
+  // After what was charged has been allocated; what is refused then never counts as a peak.
+  void note_peak() noexcept {
+    const std::lock_guard lock(mutex_);
+    if (used_ > peak_) peak_ = used_;
   }
   void release(uint64_t bytes) noexcept {
     const std::lock_guard lock(mutex_);

@@ -48,6 +48,7 @@ struct OsTable {
   int (*ring_submit)(io_uring *ring, unsigned wait_for);
   void (*ring_exit)(io_uring *ring);
   int (*thread_start)(void (*body)(void *), void *argument, uint64_t *out_thread);
+  void (*thread_detach)(uint64_t thread);
   void (*thread_join)(uint64_t thread);  // cannot fail on a thread of thread_start
   // Sees each completion's result before the reader does, and may change it.
   int (*completion)(int result);

@@ -198,6 +198,7 @@ int thread_start(void (*body)(void *), void *argument, uint64_t *out_thread) {
   return 0;
 }
 
+void thread_detach(uint64_t thread) { pthread_detach(static_cast<pthread_t>(thread)); }
 void thread_join(uint64_t thread) { pthread_join(static_cast<pthread_t>(thread), nullptr); }
 
 int completion(int result) { return result; }
@@ -221,6 +222,7 @@ const OsTable &os_native() noexcept {
                                  ring_submit,
                                  ring_exit,
                                  thread_start,
+                                 thread_detach,
                                  thread_join,
                                  completion};
   return table;

@@ -426,7 +426,7 @@ SLUICE_API sluice_status sluice_buffer_use(sluice_buffer *buffer, void *stream);
 /* Gives back what lies past the first `bytes`, as far as whole handles allow, once finished reads
  * into it and the work that sluice_buffer_use told of have passed; the host doesn't wait. The part
  * must not be used by new work. Larger values change nothing.
- * Returns: OK; DRIVER_ERROR; OUT_OF_HOST_MEMORY. */
+ * Returns: OK; BUSY (reads into the buffer are in flight); DRIVER_ERROR; OUT_OF_HOST_MEMORY. */
 SLUICE_API sluice_status sluice_buffer_shrink(sluice_buffer *buffer, uint64_t bytes);
 
 /* Never fails, waits for nothing. */

@@ -1,17 +1,25 @@
 #include "runtime/stream_key.h"
 
-#include <functional>
-#include <thread>
+#include <atomic>
 
 #include "runtime/device.h"
 
 namespace sluice {
+namespace {
+
+// Never the same for two threads; the system's own thread ids come again.
+uint64_t this_thread_number() noexcept {
+  static std::atomic<uint64_t> next{1};
+  thread_local const uint64_t number = next.fetch_add(1, std::memory_order_relaxed);
+  return number;
+}
+
+}  // namespace
 
 Result<StreamKey> stream_key(const Device &device, CUstream stream) {
   if (stream == nullptr) stream = CU_STREAM_LEGACY;
   StreamKey key;
-  if (stream == CU_STREAM_PER_THREAD)
-    key.thread = std::hash<std::thread::id>{}(std::this_thread::get_id()) | 1;
+  if (stream == CU_STREAM_PER_THREAD) key.thread = this_thread_number();
   const bool is_default = stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
   if (is_default || !device.cuda().cuStreamGetId) {
     key.id = reinterpret_cast<uintptr_t>(stream);

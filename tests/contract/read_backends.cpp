@@ -231,6 +231,54 @@ TEST_CASE("many reads at once, cancelled ones among them") {
   });
 }
 
+// The memory would go under the copies, and a context that faults is lost for good.
+TEST_CASE("shrinking under a read, and reading past what is mapped, are refused") {
+  const TemporaryFolder folder;
+  const auto data = pattern(8 << 20, 10);
+  write_file(folder.file("f"), data.data(), data.size());
+  REQUIRE(fresh_driver());
+  emulator::set()("H2D_BANDWIDTH", "200000000");
+  {
+    Reading reading({SLUICE_IO_AUTO, SLUICE_OFF, "13000"});
+    reading.open(folder.file("f"), 8 << 20);
+    const sluice_read_range range{reading.file, 0, 8 << 20, reading.base(), nullptr, nullptr};
+    sluice_read *read = nullptr;
+    REQUIRE(sluice_read_submit(reading.session.device, &range, 1, nullptr, &read) == SLUICE_OK);
+    CHECK(sluice_buffer_shrink(reading.buffer, 0) == SLUICE_BUSY);
+    CHECK(sluice_read_wait(read) == SLUICE_OK);
+    sluice_read_release(read);
+    CHECK(reading.read({{reading.file, 0, 4096, reading.base() + (8 << 20) - 4095, nullptr,
+                         "past"}}) == SLUICE_INVALID_ARGUMENT);
+    CHECK(last_error().find("'past'") != std::string::npos);
+    CHECK(sluice_buffer_shrink(reading.buffer, 0) == SLUICE_OK);
+    CHECK(reading.read({{reading.file, 0, 1, reading.base(), nullptr, nullptr}}) ==
+          SLUICE_INVALID_ARGUMENT);
+  }
+  CHECK(fresh_driver());
+  CHECK(first_misuse() == "");
+}
+
+// Some drivers refuse to register memory with codes that don't speak of memory.
+TEST_CASE("pinning refused for good, with any code: the read goes on through pageable slots") {
+  const TemporaryFolder folder;
+  const auto data = pattern(300000, 12);
+  write_file(folder.file("f"), data.data(), data.size());
+  for (const char *code : {"1", "2", "800", "801", "999"}) {
+    CAPTURE(code);
+    REQUIRE(emulator::arm_fault()(
+                (std::string("cuMemHostRegister:1:") + code + ":forever").c_str()) == 0);
+    {
+      Reading reading({SLUICE_IO_AUTO, SLUICE_AUTO, "13000"});
+      reading.open(folder.file("f"), 1 << 20);
+      REQUIRE(reading.read({{reading.file, 0, 300000, reading.base(), nullptr, nullptr}}) ==
+              SLUICE_OK);
+      CHECK(reading.device_bytes(0, 300000) == data);
+      CHECK(reading.session.stats().pinned_peak_bytes == 0);
+    }
+    emulator::disarm_faults()();
+  }
+}
+
 TEST_CASE("bad ranges are refused and named") {
   const TemporaryFolder folder;
   write_file(folder.file("f"), "0123456789", 10);

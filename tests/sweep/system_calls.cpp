@@ -64,6 +64,7 @@ const OsTable &faulty() {
                              Row<&OsTable::ring_submit>::call,
                              Row<&OsTable::ring_exit>::call,
                              Row<&OsTable::thread_start>::call,
+                             Row<&OsTable::thread_detach>::call,
                              Row<&OsTable::thread_join>::call,
                              Row<&OsTable::completion>::call};
   return table;

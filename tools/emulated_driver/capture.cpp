@@ -120,13 +120,13 @@ CUresult capture_op(Stream &stream, Op &op) {
   return CUDA_SUCCESS;
 }
 
-CUresult check_legacy_capture(Stream &legacy) {
+CUresult check_legacy_capture(Stream &legacy, bool invalidates) {
   std::lock_guard lock(mutex);
   CUresult answer = CUDA_SUCCESS;
   for (const auto &capture : captures)
     for (const CapturingStream &each : capture->streams)
       if (each.stream->context == legacy.context && each.stream->blocking) {
-        capture->invalid = true;
+        if (invalidates) capture->invalid = true;
         answer = CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
       }
   return answer;
@@ -254,7 +254,7 @@ CUresult stream_is_capturing(CUstream handle, CUstreamCaptureStatus *out) {
   if (!out) return CUDA_ERROR_INVALID_VALUE;
   *out = CU_STREAM_CAPTURE_STATUS_NONE;
   if (!active_captures) return CUDA_SUCCESS;
-  if (stream->kind == StreamKind::legacy) return check_legacy_capture(*stream);
+  if (stream->kind == StreamKind::legacy) return check_legacy_capture(*stream, false);
   std::lock_guard lock(mutex);
   if (const Capture *capture = stream->capture)
     *out =

@@ -356,7 +356,8 @@ void destroy_context_events(Context &context);
 extern std::atomic<unsigned> active_captures;
 CUresult check_capture_safety();  // CUDA_SUCCESS, or 900 after invalidating
 CUresult capture_op(Stream &stream, Op &op);
-CUresult check_legacy_capture(Stream &legacy);
+// Whether a blocking stream captures; a use of the legacy stream, not a question, invalidates that.
+CUresult check_legacy_capture(Stream &legacy, bool invalidates);
 CUresult refuse_captured(Stream &stream);  // query and synchronize of a capturing stream
 CUresult capture_record(Stream &stream, Event &event);
 CUresult capture_wait(Stream &stream, Event &event, bool *handled);

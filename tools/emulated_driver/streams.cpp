@@ -238,7 +238,7 @@ CUresult submit(Stream &stream, Op &op) {
   if (active_captures.load(std::memory_order_relaxed)) {
     if (stream.capture) return capture_op(stream, op);
     if (stream.kind == StreamKind::legacy)
-      if (CUresult answer = check_legacy_capture(stream)) {
+      if (CUresult answer = check_legacy_capture(stream, true)) {
         discard(op);
         return answer;
       }

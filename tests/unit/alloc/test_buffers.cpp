@@ -1,6 +1,7 @@
 #include <cudaTypedefs.h>
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
@@ -320,6 +321,43 @@ TEST_CASE("default streams: NULL and legacy are one, each thread has its own per
   CHECK(null == legacy);
   CHECK(mine != null);
   CHECK(mine != other);
+}
+
+// Thread ids of the system come again; a new thread must not be taken for one that has ended.
+TEST_CASE("per-thread streams of threads that ended") {
+  const Clean clean;
+  Session session;
+  std::vector<uint64_t> scratch(8);
+  for (uint64_t &address : scratch)
+    std::thread([&] {
+      REQUIRE(sluice_cast_buffer_get(session.device, CU_STREAM_PER_THREAD, 10, &address) ==
+              SLUICE_OK);
+    }).join();
+  std::sort(scratch.begin(), scratch.end());
+  CHECK(std::adjacent_find(scratch.begin(), scratch.end()) == scratch.end());
+}
+
+// The event that a shrunk part waits for is never recorded again for later work.
+TEST_CASE("a shrunk part comes back while its stream is kept busy") {
+  const Clean clean;
+  Session session;
+  Caller caller(session.device);
+  CUstream stream = caller.stream();
+  sluice_buffer *buffer = nullptr;
+  REQUIRE(sluice_buffer_create(session.device, 8 * kMiB, &buffer) == SLUICE_OK);
+  REQUIRE(sluice_buffer_grow(buffer, 2 * kMiB) == SLUICE_OK);
+  REQUIRE(sluice_buffer_grow(buffer, 8 * kMiB) == SLUICE_OK);
+  REQUIRE(sluice_buffer_use(buffer, stream) == SLUICE_OK);
+  REQUIRE(sluice_buffer_shrink(buffer, 2 * kMiB) == SLUICE_OK);
+  Gate gate;
+  REQUIRE(caller.host_function(stream, Gate::wait, &gate) == CUDA_SUCCESS);
+  REQUIRE(sluice_buffer_use(buffer, stream) == SLUICE_OK);
+  REQUIRE(sluice_device_trim(session.device, nullptr) == SLUICE_OK);
+  CHECK(mapped_bytes() == 2 * kMiB);
+  gate.release();
+  REQUIRE(caller.synchronize(stream) == CUDA_SUCCESS);
+  sluice_buffer_destroy(buffer);
+  CHECK(caller.destroy(stream) == CUDA_SUCCESS);
 }
 
 TEST_CASE("a capturing stream is refused where a call could not be captured") {

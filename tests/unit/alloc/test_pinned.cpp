@@ -84,6 +84,19 @@ TEST_CASE("the pinned cap holds, live; the driver's refusal is told apart from i
   for (void *one : all) CHECK(sluice_pinned_free(session.device, one) == SLUICE_OK);
 }
 
+// A heap of each thread's own would take an arena for each.
+TEST_CASE("threads share arenas") {
+  Session session;
+  std::vector<std::thread> threads;
+  std::vector<void *> all(32);
+  for (size_t i = 0; i < all.size(); ++i)
+    threads.emplace_back(
+        [&, i] { CHECK(sluice_pinned_alloc(session.device, 64 << 10, 0, &all[i]) == SLUICE_OK); });
+  for (std::thread &thread : threads) thread.join();
+  CHECK(live().registered_bytes == 32 * kMiB);
+  for (void *memory : all) CHECK(sluice_pinned_free(session.device, memory) == SLUICE_OK);
+}
+
 TEST_CASE("many short threads allocate and free for each other") {
   Session session;
   std::mutex mutex;

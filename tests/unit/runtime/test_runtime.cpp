@@ -177,6 +177,7 @@ TEST_CASE("a budget holds at all times") {
   CHECK(budget.try_charge(60));
   CHECK(!budget.try_charge(41));
   CHECK(budget.try_charge(40));
+  budget.note_peak();
   budget.set_limit(50);
   CHECK(!budget.try_charge(1));
   CHECK(budget.room() == 0);

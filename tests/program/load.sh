@@ -59,14 +59,13 @@ expect_exit 0
 expect_out '50 tensors, 16.0 MiB' GB/s device emulated reading memory verified
 [[ ! -s err ]] || fail 'stderr is not empty'
 
-# A signal in the middle: a clean end with 128 + signal. timeout sends it; a script's background
-# jobs ignore SIGINT.
+# A signal in the middle: a clean end with 128 + signal. timeout sends it, in the foreground once
+# only (the second one ends the program at once); a script's background jobs ignore SIGINT.
 export SLUICE_EMULATED_H2D_BANDWIDTH=4MiB
 for signal in INT:130 TERM:143; do
   ran="load, then SIG${signal%:*}"
-  timeout --preserve-status -s "${signal%:*}" 1 "$PROGRAM" load odd.safetensors --driver emulated \
-    --ring 1MiB --slot 64KiB \
-    --json >out 2>err
+  timeout --foreground --preserve-status -s "${signal%:*}" 2 "$PROGRAM" load odd.safetensors \
+    --driver emulated --ring 1MiB --slot 64KiB --json >out 2>err
   status=$?
   expect_exit "${signal#*:}"
   expect_json error.status CANCELLED

@@ -62,6 +62,11 @@ constexpr const char *kRealDriver = "libcuda.so.1";
 // The emulated driver stands beside the library, or in lib/sluice of the same installation.
 Result<std::string> emulated_path() {
   const std::string folder = own_folder();
+  // Never the current folder: a library that lies there by chance would be opened.
+  if (folder.empty())
+    return error(SLUICE_NO_DRIVER,
+                 "the emulated driver was not found: where this library lies "
+                 "can't be told; give its path: --driver PATH");
   std::string tried;
   for (const char *place : {"", "sluice/", "../lib/sluice/", "../lib/x86_64-linux-gnu/sluice/"}) {
     std::string path = folder + "/" + place + kEmulatedFile;
@@ -72,7 +77,8 @@ Result<std::string> emulated_path() {
     }
     tried += (tried.empty() ? "" : ", ") + path;
   }
-  return error(SLUICE_NO_DRIVER, "the emulated driver was not found; tried {}", tried);
+  return error(SLUICE_NO_DRIVER,
+               "the emulated driver was not found; tried {}; give its path: --driver PATH", tried);
 }
 
 constexpr const char *kNoDriverAdvice =

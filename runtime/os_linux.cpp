@@ -237,11 +237,13 @@ std::string own_folder() {
   Dl_info info{};
   if (::dladdr(reinterpret_cast<const void *>(&own_folder), &info) == 0 || !info.dli_fname)
     return {};
-  char *resolved = ::realpath(info.dli_fname, nullptr);
-  std::string path = resolved ? resolved : info.dli_fname;
+  // A program's own code is named by argv[0], which says nothing of where it lies.
+  const bool in_program = std::strcmp(info.dli_fname, program_invocation_name) == 0;
+  char *resolved = ::realpath(in_program ? "/proc/self/exe" : info.dli_fname, nullptr);
+  if (!resolved) return {};
+  const std::string path = resolved;
   std::free(resolved);
-  const size_t slash = path.rfind('/');
-  return slash == std::string::npos ? std::string(".") : path.substr(0, slash);
+  return path.substr(0, path.rfind('/'));
 }
 
 const char *environment(const char *name) noexcept { return ::secure_getenv(name); }

@@ -49,4 +49,15 @@ run doctor absent --driver none --json
 expect_exit 1
 expect_error absent
 expect_json paths.0.error.status NOT_FOUND
+# Found through PATH, or under another name, the program still finds the emulated driver beside
+# itself, and never takes one that lies in the current folder.
+mkdir elsewhere
+printf 'not a library' >elsewhere/libsluice_emulated_driver.so
+for start in 'PATH=$(dirname "$PROGRAM"):$PATH sluice' 'exec -a sluice "$PROGRAM"'; do
+  ran="$start doctor, in a folder with another driver"
+  (cd elsewhere && eval "$start doctor --driver emulated --json") >out 2>err
+  status=$?
+  expect_exit 0
+  grep -q "$(dirname "$PROGRAM")/libsluice_emulated_driver.so" out || fail 'another driver'
+done
 finish

@@ -10,8 +10,6 @@ using namespace sluice;
 
 namespace {
 
-CUstream as_stream(void *stream) { return static_cast<CUstream>(stream); }
-
 bool is_power_of_two(uint64_t value) { return value != 0 && (value & (value - 1)) == 0; }
 
 }  // namespace

@@ -15,8 +15,7 @@ CastBuffers::~CastBuffers() { static_cast<void>(close()); }
 Status CastBuffers::close() {
   const std::lock_guard lock(mutex_);
   if (entries_.empty()) return {};
-  device_.counters().device_waits.add();
-  if (device_.cuda().cuCtxSynchronize() != CUDA_SUCCESS) device_.cuda().cuCtxSynchronize();
+  wait_for_context(device_);
   entries_.clear();
   return {};
 }

@@ -23,7 +23,6 @@ bool DeviceMemory::take_pooled(uint64_t bytes, PhysicalHandle *out) noexcept {
   if (found == pool_.rend()) return false;
   *out = *found;
   pool_.erase(std::next(found).base());
-  pooled_bytes_ -= bytes;
   device_.counters().vram_pooled_bytes.subtract(bytes);
   return true;
 }
@@ -43,7 +42,6 @@ bool DeviceMemory::release_one() noexcept {
     if (pool_.empty()) return false;
     handle = pool_.back();
     pool_.pop_back();
-    pooled_bytes_ -= handle.bytes;
   }
   device_.counters().vram_pooled_bytes.subtract(handle.bytes);
   release(handle);
@@ -61,11 +59,6 @@ uint64_t DeviceMemory::trim() noexcept {
 void DeviceMemory::trim_to_limit() noexcept {
   while (device_.vram().used() > device_.vram().limit() && release_one()) {
   }
-}
-
-uint64_t DeviceMemory::pooled_bytes() const noexcept {
-  const std::lock_guard lock(mutex_);
-  return pooled_bytes_;
 }
 
 // Room under the cap: pooled handles go first, then what is retired is waited for.
@@ -142,7 +135,6 @@ void DeviceMemory::put(PhysicalHandle handle) noexcept {
   {
     const std::lock_guard lock(mutex_);
     pool_.push_back(handle);
-    pooled_bytes_ += handle.bytes;
   }
   device_.counters().vram_pooled_bytes.add(handle.bytes);
 }

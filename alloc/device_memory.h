@@ -33,7 +33,6 @@ class DeviceMemory final : public DevicePart {
   void put(PhysicalHandle handle) noexcept;  // it is mapped nowhere
   uint64_t trim() noexcept;
   void trim_to_limit() noexcept;  // while the cap is passed
-  uint64_t pooled_bytes() const noexcept;
 
   Device &device() const noexcept { return device_; }
 
@@ -46,9 +45,8 @@ class DeviceMemory final : public DevicePart {
   Result<PhysicalHandle> make(uint64_t bytes);
 
   Device &device_;
-  mutable std::mutex mutex_;
+  std::mutex mutex_;
   std::vector<PhysicalHandle> pool_;
-  uint64_t pooled_bytes_ = 0;
   size_t made_ = 0;  // the pool has room for all of them
 };
 

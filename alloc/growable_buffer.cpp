@@ -63,11 +63,11 @@ Status GrowableBuffer::grow(uint64_t bytes) {
 // New work must not write to the tail while old work still reads it.
 Status GrowableBuffer::wait_for_tail(std::unique_lock<std::mutex> &lock) {
   while (waiting_tails_ != 0) {
-    const std::vector<Use> uses = uses_;
+    const auto events = tail_events_;
     lock.unlock();
-    for (const Use &use : uses) {
+    for (const auto &event : events) {
       device_.counters().stream_waits.add();
-      SLUICE_TRY(use.event->wait_on_host());
+      SLUICE_TRY(event->wait_on_host());
     }
     device_.retirement().poll();
     std::this_thread::yield();  // another thread may be releasing it right now
@@ -130,6 +130,7 @@ Status GrowableBuffer::shrink(uint64_t bytes) {
                  reads_);
   auto tail = std::make_unique<Tail>(shared_from_this(), offset);
   for (const Use &use : uses_) tail->events.push_back(use.event);
+  tail_events_.insert(tail_events_.end(), tail->events.begin(), tail->events.end());
   size_.store(offset, std::memory_order_release);
   ++waiting_tails_;
   device_.retirement().add(std::move(tail));
@@ -139,7 +140,7 @@ Status GrowableBuffer::shrink(uint64_t bytes) {
 void GrowableBuffer::release_tail(uint64_t offset) noexcept {
   const std::lock_guard lock(mutex_);
   range_.unmap_from(memory_, offset);
-  --waiting_tails_;
+  if (--waiting_tails_ == 0) tail_events_.clear();
 }
 
 std::unique_ptr<GrowableBuffer::Whole> GrowableBuffer::take_whole() noexcept {

@@ -65,6 +65,7 @@ class GrowableBuffer : public std::enable_shared_from_this<GrowableBuffer> {
   std::mutex mutex_;
   std::vector<Use> uses_;
   uint32_t waiting_tails_ = 0;
+  std::vector<std::shared_ptr<Event>> tail_events_;  // what the waiting tails wait for
   uint64_t reads_ = 0;
   std::unique_ptr<Whole> whole_;  // made ahead, with room for the uses: retiring can't fail
 };

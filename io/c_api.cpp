@@ -6,12 +6,6 @@
 
 using namespace sluice;
 
-namespace {
-
-CUstream as_stream(void *stream) { return static_cast<CUstream>(stream); }
-
-}  // namespace
-
 extern "C" {
 
 sluice_status sluice_file_open(sluice_runtime *runtime, const char *path, sluice_file **out_file) {

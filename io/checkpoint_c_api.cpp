@@ -15,20 +15,6 @@ Status need_index(uint64_t index, uint64_t count, const char *what) noexcept {
                count);
 }
 
-// Also on failure: then `out` keeps its struct_size and the rest is zero.
-template <typename Struct, typename Fill>
-sluice_status fill_struct(const sluice_checkpoint *checkpoint, Struct *out, const char *name,
-                          Fill &&fill) noexcept {
-  return guarded([&]() -> Status {
-    SLUICE_TRY(check_struct(out, name));
-    Struct value = {};
-    Status status = need(checkpoint, "checkpoint");
-    if (status.ok()) status = fill(*checkpoint->checkpoint, value);
-    write_struct(status.ok() ? value : Struct{}, out);
-    return status;
-  });
-}
-
 }  // namespace
 
 extern "C" {
@@ -68,8 +54,9 @@ sluice_status sluice_checkpoint_close(sluice_checkpoint *checkpoint) {
 
 sluice_status sluice_checkpoint_info_get(const sluice_checkpoint *checkpoint,
                                          sluice_checkpoint_info *out_info) {
-  return fill_struct(checkpoint, out_info, "out_info",
-                     [](const Checkpoint &from, sluice_checkpoint_info &info) -> Status {
+  return fill_struct(checkpoint, "checkpoint", out_info, "out_info",
+                     [](const sluice_checkpoint &handle, sluice_checkpoint_info &info) -> Status {
+                       const Checkpoint &from = *handle.checkpoint;
                        info.shard_count = static_cast<uint32_t>(from.shards().size());
                        info.tensor_count = from.tensor_count();
                        info.block_count = from.blocks().size();
@@ -80,8 +67,9 @@ sluice_status sluice_checkpoint_info_get(const sluice_checkpoint *checkpoint,
 
 sluice_status sluice_checkpoint_tensor(const sluice_checkpoint *checkpoint, uint64_t index,
                                        sluice_tensor_info *out_info) {
-  return fill_struct(checkpoint, out_info, "out_info",
-                     [index](const Checkpoint &from, sluice_tensor_info &info) -> Status {
+  return fill_struct(checkpoint, "checkpoint", out_info, "out_info",
+                     [index](const sluice_checkpoint &handle, sluice_tensor_info &info) -> Status {
+                       const Checkpoint &from = *handle.checkpoint;
                        SLUICE_TRY(need_index(index, from.tensor_count(), "tensor"));
                        const CheckpointTensor tensor = from.tensor(index);
                        info.type = static_cast<uint32_t>(tensor.header.type);
@@ -111,8 +99,9 @@ sluice_status sluice_checkpoint_find(const sluice_checkpoint *checkpoint, const 
 
 sluice_status sluice_checkpoint_block(const sluice_checkpoint *checkpoint, uint64_t index,
                                       sluice_block_info *out_info) {
-  return fill_struct(checkpoint, out_info, "out_info",
-                     [index](const Checkpoint &from, sluice_block_info &info) -> Status {
+  return fill_struct(checkpoint, "checkpoint", out_info, "out_info",
+                     [index](const sluice_checkpoint &handle, sluice_block_info &info) -> Status {
+                       const Checkpoint &from = *handle.checkpoint;
                        SLUICE_TRY(need_index(index, from.blocks().size(), "block"));
                        const Block &block = from.blocks()[static_cast<size_t>(index)];
                        info.number = block.number;

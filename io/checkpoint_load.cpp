@@ -102,8 +102,8 @@ extern "C" sluice_status sluice_checkpoint_load(sluice_checkpoint *checkpoint,
     SLUICE_TRY(need(device, "device"));
     SLUICE_ASSIGN(const uint64_t step, checked_alignment(alignment));
     SLUICE_ASSIGN(const Layout layout, lay_out(*checkpoint->checkpoint, step));
-    SLUICE_ASSIGN(auto buffer, load(*checkpoint, *device->device, layout,
-                                    static_cast<CUstream>(stream), {progress, user}));
+    SLUICE_ASSIGN(auto buffer,
+                  load(*checkpoint, *device->device, layout, as_stream(stream), {progress, user}));
     for (size_t i = 0; out_addresses && i < layout.offsets.size(); ++i)
       out_addresses[i] = buffer->buffer->address() + layout.offsets[i];
     device->device->child_opened();

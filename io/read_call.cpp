@@ -36,18 +36,18 @@ struct FilePath {
   ReadPath path;
 };
 
-FilePath &path_of(std::vector<FilePath> &paths, const sluice_read_range &range) {
+// The index of the range's file. Ranges of one file mostly follow each other.
+size_t path_of(std::vector<FilePath> &paths, const sluice_read_range &range) {
   File *file = range.file->file;
   const uint64_t end = range.file_offset + range.size_bytes;
-  // Ranges of one file mostly follow each other.
   for (size_t i = paths.size(); i-- > 0;) {
     if (paths[i].file != file) continue;
     paths[i].first = std::min(paths[i].first, range.file_offset);
     paths[i].end = std::max(paths[i].end, end);
-    return paths[i];
+    return i;
   }
   paths.push_back({file, range.file_offset, end, {}});
-  return paths.back();
+  return paths.size() - 1;
 }
 
 PathTaken path_taken(const Reader &reader, const std::vector<FilePath> &paths) {
@@ -104,9 +104,10 @@ Result<std::vector<ReadRange>> decide_ranges(Device &device, Reader &reader,
                                              std::span<const sluice_read_range> given,
                                              ReadJob &job) {
   std::vector<FilePath> paths;
+  std::vector<size_t> path_indices(given.size());
   for (size_t i = 0; i < given.size(); ++i) {
     SLUICE_TRY(check_range(given[i], i));
-    path_of(paths, given[i]);
+    path_indices[i] = path_of(paths, given[i]);
   }
   job.files.reserve(paths.size());
   for (FilePath &path : paths) {
@@ -119,8 +120,9 @@ Result<std::vector<ReadRange>> decide_ranges(Device &device, Reader &reader,
   PinnedArenas *arenas = device.existing_part<PinnedArenas>();
   std::vector<ReadRange> ranges;
   ranges.reserve(given.size());
-  for (const sluice_read_range &range : given) {
-    const ReadPath &path = path_of(paths, range).path;
+  for (size_t i = 0; i < given.size(); ++i) {
+    const sluice_read_range &range = given[i];
+    const ReadPath &path = paths[path_indices[i]].path;
     auto *host = static_cast<std::byte *>(range.host_address);
     const bool pinned = host && arenas && arenas->contains(host, range.size_bytes);
     ranges.push_back({range.file->file, range.file_offset, range.size_bytes, range.device_address,

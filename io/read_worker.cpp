@@ -212,9 +212,7 @@ void ReadWorker::release_slot(InFlight &entry, bool copies_queued, Status *statu
   Status recorded = entry.slot->event.record(stream_);
   if (recorded.ok()) return reader_.ring().release_pending(entry.slot);
   if (status->ok()) *status = std::move(recorded);
-  device_.counters().stream_waits.add();
-  if (device_.cuda().cuStreamSynchronize(stream_) != CUDA_SUCCESS)
-    device_.cuda().cuStreamSynchronize(stream_);
+  wait_for_stream(device_, stream_);
   reader_.ring().release_free(entry.slot);
 }
 

@@ -28,7 +28,7 @@ Result<std::unique_ptr<Reader>> Reader::create(Device &device) {
   return reader;
 }
 
-// One ring a worker. Whether io_uring may be used shows when the first one is made.
+// One ring a worker; all of them or none.
 Status Reader::choose_backend(uint32_t workers, std::vector<std::unique_ptr<UringQueue>> *queues) {
   Runtime &runtime = device_.runtime();
   queues->resize(workers);
@@ -88,11 +88,7 @@ Status Reader::close() {
   }
   work_.notify_all();
   for (auto &worker : workers_) worker->join();
-  for (auto &worker : workers_) {
-    device_.counters().stream_waits.add();
-    if (device_.cuda().cuStreamSynchronize(worker->stream()) != CUDA_SUCCESS)
-      device_.cuda().cuStreamSynchronize(worker->stream());
-  }
+  for (auto &worker : workers_) wait_for_stream(device_, worker->stream());
   workers_.clear();
   ring_.reset();
   return {};
@@ -144,7 +140,9 @@ bool Reader::idle() {
 
 void Reader::finish(const Taken &taken, Status status) noexcept {
   ReadJob &job = *taken.job;
-  if (status.ok()) job.done_bytes.fetch_add(taken.piece->payload_bytes, std::memory_order_relaxed);
+  // What is dropped after a failure or a cancellation hasn't arrived.
+  if (status.ok() && !job.stopped.load(std::memory_order_relaxed))
+    job.done_bytes.fetch_add(taken.piece->payload_bytes, std::memory_order_relaxed);
   const std::lock_guard lock(mutex_);
   --job.in_flight;
   if (!status.ok() && job.status.ok()) {
@@ -175,9 +173,7 @@ Status Reader::make_wait(ReadJob &job) noexcept {
 void Reader::sync_participants(ReadJob &job) noexcept {
   for (uint32_t i = 0; i < workers_.size(); ++i) {
     if (!(job.participants & (uint64_t{1} << i))) continue;
-    device_.counters().stream_waits.add();
-    if (device_.cuda().cuStreamSynchronize(workers_[i]->stream()) != CUDA_SUCCESS)
-      device_.cuda().cuStreamSynchronize(workers_[i]->stream());
+    wait_for_stream(device_, workers_[i]->stream());
   }
 }
 
@@ -192,7 +188,7 @@ void Reader::settle(ReadJob &job) noexcept {
 }
 
 // The buffers outlive the copies, which the job's stream is ordered behind now. False where that
-// can't be noted: one was destroyed meanwhile.
+// can't be noted: one was destroyed meanwhile, or memory ran out.
 bool Reader::mark_targets(ReadJob &job) noexcept {
   try {
     return std::all_of(job.targets.begin(), job.targets.end(),

@@ -33,7 +33,6 @@ class StagingRing {
   uint64_t slot_bytes() const noexcept { return slot_bytes_; }
   uint32_t slot_count() const noexcept { return static_cast<uint32_t>(slots_.size()); }
   std::span<std::byte> memory() const noexcept { return {mapping_.data(), mapping_.size_bytes()}; }
-  bool is_pinned() const noexcept { return registration_.has_value(); }
 
   // A slot for a reader. Without `wait` nullptr when none is free at once. With `most_pending`
   // pending ones it waits for the oldest though others are free: data that is copied on while it

@@ -14,8 +14,7 @@ sluice_status sluice_cast(sluice_device *device, uint64_t source, sluice_type so
     SLUICE_TRY(need(device, "device"));
     SLUICE_ASSIGN(auto scope, DriverScope::enter(*device->device));
     SLUICE_ASSIGN(Kernels * kernels, device->device->part<Kernels>());
-    return kernels->cast(source, source_type, target, target_type, count,
-                         static_cast<CUstream>(stream));
+    return kernels->cast(source, source_type, target, target_type, count, as_stream(stream));
   });
 }
 

@@ -7,12 +7,6 @@
 
 using namespace sluice;
 
-namespace {
-
-CUstream as_stream(void *stream) { return static_cast<CUstream>(stream); }
-
-}  // namespace
-
 extern "C" {
 
 uint32_t sluice_version(void) {

@@ -27,6 +27,8 @@ sluice_status guarded(Body &&body) noexcept {
   }
 }
 
+inline CUstream as_stream(void *stream) noexcept { return static_cast<CUstream>(stream); }
+
 template <typename T>
 Status need(const T *pointer, const char *name) noexcept {
   if (pointer) return {};
@@ -52,13 +54,6 @@ sluice_status fill_struct(Object *object, const char *object_name, Struct *out,
     write_struct(status.ok() ? value : Struct{}, out);
     return status;
   });
-}
-
-template <size_t size>
-void copy_text(char (&target)[size], std::string_view text) noexcept {
-  const size_t length = std::min(text.size(), size - 1);
-  std::memcpy(target, text.data(), length);
-  target[length] = '\0';
 }
 
 }  // namespace sluice

@@ -36,6 +36,17 @@ DriverScope::~DriverScope() {
   }
 }
 
+void wait_for_stream(const Device &device, CUstream stream) noexcept {
+  device.counters().stream_waits.add();
+  if (device.cuda().cuStreamSynchronize(stream) != CUDA_SUCCESS)
+    device.cuda().cuStreamSynchronize(stream);
+}
+
+void wait_for_context(const Device &device) noexcept {
+  device.counters().device_waits.add();
+  if (device.cuda().cuCtxSynchronize() != CUDA_SUCCESS) device.cuda().cuCtxSynchronize();
+}
+
 Device::Device(Runtime &runtime, uint32_t ordinal, CUdevice device)
     : runtime_(runtime), ordinal_(ordinal), device_(device) {}
 

@@ -144,6 +144,11 @@ class DriverScope {
   bool switched_ = false;
 };
 
+// The host waits for a stream or for the whole context, counted, on paths that can't fail: a
+// failing wait is tried once more; after that the context is broken and runs nothing any more.
+void wait_for_stream(const Device &device, CUstream stream) noexcept;
+void wait_for_context(const Device &device) noexcept;
+
 // Gives something back; a failing call is tried once more, then said and counted as lost.
 template <typename Call>
 bool give_back(const Device &device, const char *name, Call call) noexcept {

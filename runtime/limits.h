@@ -23,8 +23,6 @@ inline constexpr uint32_t kMinSlots = 2;
 inline constexpr uint32_t kSlotsPerWorker = 3;
 inline constexpr uint32_t kDefaultMaxWorkers = 12;
 inline constexpr uint32_t kMaxWorkers = 64;
-// One read operation carries at most this much, also where no slot bounds it.
-inline constexpr uint64_t kMaxReadBytes = 64 * kMiB;
 inline constexpr uint32_t kMaxReadAttempts = 64;  // of one operation without any progress
 inline constexpr uint64_t kMaxRanges = uint64_t{1} << 24;
 

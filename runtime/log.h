@@ -5,8 +5,6 @@
 
 #include <fmt/format.h>
 
-#include <atomic>
-
 #include "runtime/sluice.h"
 
 namespace sluice {
@@ -41,13 +39,6 @@ class Log {
   void *user_;
 };
 
-// A degradation is said once: a member beside what it is about.
-class Once {
- public:
-  bool first() noexcept { return !said_.exchange(true, std::memory_order_relaxed); }
-
- private:
-  std::atomic<bool> said_{false};
-};
+;
 
 }  // namespace sluice

@@ -54,18 +54,12 @@ bool Retirement::wait_for_oldest() noexcept {
   }
   for (const auto &event : retired->events) {
     device_.counters().stream_waits.add();
-    if (Status status = event->wait_on_host(); !status.ok()) wait_for_context();
+    // The context as a whole is the next best thing to wait for.
+    if (Status status = event->wait_on_host(); !status.ok()) wait_for_context(device_);
   }
   retired->events.clear();
   retired->release();
   return true;
-}
-
-// A wait for one event failed: the context as a whole is the next best thing to wait for. When
-// that fails too, it is broken and runs nothing any more.
-void Retirement::wait_for_context() noexcept {
-  device_.counters().device_waits.add();
-  if (device_.cuda().cuCtxSynchronize() != CUDA_SUCCESS) device_.cuda().cuCtxSynchronize();
 }
 
 void Retirement::drain() noexcept {

@@ -41,7 +41,6 @@ class Retirement {
 
  private:
   std::unique_ptr<Retired> take_passed() noexcept;
-  void wait_for_context() noexcept;
   bool has_passed(Retired &retired) noexcept;
 
   Device &device_;

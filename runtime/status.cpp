@@ -1,7 +1,6 @@
 #include "runtime/status.h"
 
-#include <algorithm>
-#include <cstring>
+#include "runtime/struct_size.h"
 
 namespace sluice {
 namespace {
@@ -17,22 +16,7 @@ const ErrorRecord &memory_record() noexcept {
   return *record;
 }
 
-struct ThreadRecord {
-  sluice_status code = SLUICE_OK;
-  sluice_error_domain domain = SLUICE_DOMAIN_NONE;
-  int native_code = 0;
-  char call[sizeof(sluice_error::call)] = "";
-  char message[sizeof(sluice_error::message)] = "";
-};
-
-thread_local ThreadRecord thread_record;
-
-template <size_t size>
-void copy_text(char (&target)[size], std::string_view text) noexcept {
-  const size_t length = std::min(text.size(), size - 1);
-  std::memcpy(target, text.data(), length);
-  target[length] = '\0';
-}
+thread_local sluice_error thread_record{};
 
 }  // namespace
 
@@ -77,9 +61,9 @@ Status Status::copy() const noexcept {
 sluice_status publish(Status status) noexcept {
   if (status.ok()) return SLUICE_OK;
   const ErrorRecord &record = status.record();
-  thread_record.code = record.code;
+  thread_record.status = record.code;
   thread_record.domain = record.domain;
-  thread_record.native_code = record.native_code;
+  thread_record.code = record.native_code;
   copy_text(thread_record.call, record.call);
   copy_text(thread_record.message, record.message.empty()
                                        ? std::string_view(sluice_status_text(record.code))
@@ -115,12 +99,8 @@ const char *sluice_status_text(sluice_status status) {
 
 sluice_status sluice_error_get(sluice_error *out_error) {
   using namespace sluice;
-  if (!out_error || out_error->struct_size < sizeof(sluice_error)) return SLUICE_INVALID_ARGUMENT;
-  out_error->status = thread_record.code;
-  out_error->domain = thread_record.domain;
-  out_error->code = thread_record.native_code;
-  std::memcpy(out_error->call, thread_record.call, sizeof out_error->call);
-  std::memcpy(out_error->message, thread_record.message, sizeof out_error->message);
+  if (!check_struct(out_error, "out_error").ok()) return SLUICE_INVALID_ARGUMENT;
+  write_struct(thread_record, out_error);
   return SLUICE_OK;
 }
 

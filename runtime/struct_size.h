@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string_view>
 
 #include "runtime/status.h"
 
@@ -43,6 +44,14 @@ void write_struct(const Struct &value, Struct *out) {
   if (size > sizeof(Struct))
     std::memset(reinterpret_cast<unsigned char *>(out) + sizeof(Struct), 0, size - sizeof(Struct));
   out->struct_size = size;
+}
+
+// Text members have a fixed size; longer text is cut.
+template <size_t size>
+void copy_text(char (&target)[size], std::string_view text) noexcept {
+  const size_t length = std::min(text.size(), size - 1);
+  std::memcpy(target, text.data(), length);
+  target[length] = '\0';
 }
 
 }  // namespace sluice

@@ -337,6 +337,44 @@ TEST_CASE("per-thread streams of threads that ended") {
   CHECK(std::adjacent_find(scratch.begin(), scratch.end()) == scratch.end());
 }
 
+// Growing over a part that waits is behind that part's work, not behind what was queued later.
+TEST_CASE("growing over a shrunk part doesn't wait for later work") {
+  const Clean clean;
+  Session session;
+  Caller caller(session.device);
+  CUstream stream = caller.stream(), later = caller.stream();
+  sluice_buffer *buffer = nullptr;
+  REQUIRE(sluice_buffer_create(session.device, 8 * kMiB, &buffer) == SLUICE_OK);
+  REQUIRE(sluice_buffer_grow(buffer, 2 * kMiB) == SLUICE_OK);
+  REQUIRE(sluice_buffer_grow(buffer, 8 * kMiB) == SLUICE_OK);
+  Gate gate, later_gate;
+  REQUIRE(caller.host_function(stream, Gate::wait, &gate) == CUDA_SUCCESS);
+  REQUIRE(sluice_buffer_use(buffer, stream) == SLUICE_OK);
+  REQUIRE(sluice_buffer_shrink(buffer, 2 * kMiB) == SLUICE_OK);
+  REQUIRE(caller.host_function(later, Gate::wait, &later_gate) == CUDA_SUCCESS);
+  REQUIRE(sluice_buffer_use(buffer, later) == SLUICE_OK);
+  std::thread opener([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    gate.release();
+  });
+  // Opened in the end whatever happens, so that a wait for it shows as a failure, not as a hang.
+  std::thread rescuer([&] {
+    std::unique_lock lock(later_gate.mutex);
+    later_gate.opened.wait_for(lock, std::chrono::seconds(20), [&] { return later_gate.open; });
+    lock.unlock();
+    later_gate.release();
+  });
+  CHECK(sluice_buffer_grow(buffer, 8 * kMiB) == SLUICE_OK);
+  CHECK(caller.query(later) == CUDA_ERROR_NOT_READY);
+  opener.join();
+  later_gate.release();
+  rescuer.join();
+  REQUIRE(caller.synchronize(later) == CUDA_SUCCESS);
+  sluice_buffer_destroy(buffer);
+  CHECK(caller.destroy(stream) == CUDA_SUCCESS);
+  CHECK(caller.destroy(later) == CUDA_SUCCESS);
+}
+
 // The event that a shrunk part waits for is never recorded again for later work.
 TEST_CASE("a shrunk part comes back while its stream is kept busy") {
   const Clean clean;

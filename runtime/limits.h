@@ -19,8 +19,8 @@ inline constexpr uint64_t kMaxSlotBytes = 64 * kMiB;
 inline constexpr uint64_t kMaxRingBytes = kGiB;  // io_uring: at most 1 GiB a registered buffer
 inline constexpr uint32_t kMinSlots = 2;
 
-// One slot is read while the others' copies run.
-inline constexpr uint32_t kSlotsPerWorker = 3;
+// One slot is read while the other one is copied; a smaller ring stays in the processor cache.
+inline constexpr uint32_t kSlotsPerWorker = 2;
 inline constexpr uint32_t kDefaultMaxWorkers = 12;
 inline constexpr uint32_t kMaxWorkers = 64;
 inline constexpr uint32_t kMaxReadAttempts = 64;  // of one operation without any progress

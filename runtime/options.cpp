@@ -74,7 +74,7 @@ constexpr Option kOptions[] = {
     size_option("pinned-limit", &O::pinned_limit, 1, UINT64_MAX, "SIZE",
                 "most page-locked host memory"),
     size_option("ring", &O::ring, kMinSlotBytes *kMinSlots, kMaxRingBytes, "SIZE",
-                "staging ring of each device, 128KiB to 1GiB (3 slots a reading thread)"),
+                "staging ring of each device, 128KiB to 1GiB (2 slots a reading thread)"),
     size_option("slot", &O::slot, kMinSlotBytes, kMaxSlotBytes, "SIZE",
                 "one slot of the ring, a multiple of 4096, 64KiB to 64MiB (2MiB)"),
     choice_option("io", &O::io, kBackend, nullptr, "auto|uring|threads",

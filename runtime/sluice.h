@@ -194,7 +194,7 @@ typedef struct sluice_options {
                              and container) above the floor of max(2 GiB, but at most a quarter of
                              a container's limit). SLUICE_PINNED_LIMIT, --pinned-limit */
   uint64_t ring; /* bytes of the staging ring of each device; 2 slots .. 1 GiB, rounded down to
-                    whole slots; default 3 slots for each reading thread, less where the pinned
+                    whole slots; default 2 slots for each reading thread, less where the pinned
                     limit or the driver leaves less. SLUICE_RING, --ring */
   uint64_t slot; /* bytes of one slot; multiple of 4096, 64 KiB .. 64 MiB; default 2 MiB.
                     SLUICE_SLOT, --slot */

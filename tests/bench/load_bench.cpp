@@ -4,9 +4,11 @@
 //   load_bench FILE [ROUNDS]
 // The plain loops move the file's bytes into the device's memory with 1 to 8 threads, by
 // positioned reads or by copying from a mapping. Medians over ROUNDS (default 5) rounds, in which
-// everything takes turns.
+// everything takes turns. Processor seconds tell what the processors are: where two share a core's
+// units, two threads use more of them than one for the same work.
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -26,9 +28,31 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
+double processor_seconds() {
+  rusage use{};
+  getrusage(RUSAGE_SELF, &use);
+  const auto seconds = [](const timeval &time) {
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
+  };
+  return seconds(use.ru_utime) + seconds(use.ru_stime);
 }
+
+struct Sample {
+  double seconds;
+  double processor_seconds;
+};
+
+class Stopwatch {
+ public:
+  Sample read() const {
+    return {std::chrono::duration<double>(Clock::now() - start_).count(),
+            processor_seconds() - processor_start_};
+  }
+
+ private:
+  Clock::time_point start_ = Clock::now();
+  double processor_start_ = processor_seconds();
+};
 
 struct Source {
   int descriptor;
@@ -37,9 +61,9 @@ struct Source {
 };
 
 template <typename Move>
-double plain_loop(unsigned threads, uint64_t bytes, Move move) {
+Sample plain_loop(unsigned threads, uint64_t bytes, Move move) {
   constexpr uint64_t kPiece = 2 << 20;
-  const auto start = Clock::now();
+  const Stopwatch watch;
   std::atomic<uint64_t> next{0};
   std::vector<std::thread> all;
   for (unsigned t = 0; t < threads; ++t)
@@ -51,7 +75,7 @@ double plain_loop(unsigned threads, uint64_t bytes, Move move) {
       }
     });
   for (std::thread &thread : all) thread.join();
-  return seconds_since(start);
+  return watch.read();
 }
 
 void fail(const char *what) {
@@ -60,12 +84,12 @@ void fail(const char *what) {
 }
 
 // One load as the program times it; the plain loops then run into the memory that it used.
-double load(const char *path, std::map<std::string, std::vector<double>> *plain,
+Sample load(const char *path, std::map<std::string, std::vector<Sample>> *plain,
             const Source &source) {
   sluice_options options = support::emulated_options();
   support::Session session(options);
   if (session.status() != SLUICE_OK) fail("device");
-  const auto start = Clock::now();
+  const Stopwatch watch;
   sluice_checkpoint *checkpoint = nullptr;
   sluice_buffer *buffer = nullptr;
   if (sluice_checkpoint_open(session.runtime, path, &checkpoint) != SLUICE_OK) fail("open");
@@ -73,7 +97,7 @@ double load(const char *path, std::map<std::string, std::vector<double>> *plain,
                              nullptr) != SLUICE_OK ||
       sluice_stream_synchronize(session.device, nullptr) != SLUICE_OK)
     fail("load");
-  const double seconds = seconds_since(start);
+  const Sample sample = watch.read();
   const uint64_t bytes = std::min(source.bytes, sluice_buffer_size(buffer));
   auto *target = static_cast<unsigned char *>(
       support::emulator::host_alias()(sluice_buffer_address(buffer), bytes));
@@ -89,12 +113,22 @@ double load(const char *path, std::map<std::string, std::vector<double>> *plain,
   }
   sluice_buffer_destroy(buffer);
   sluice_checkpoint_close(checkpoint);
-  return seconds;
+  return sample;
 }
 
-double median(std::vector<double> values) {
+double median(const std::vector<Sample> &samples, double Sample::*part) {
+  std::vector<double> values;
+  for (const Sample &sample : samples) values.push_back(sample.*part);
   std::sort(values.begin(), values.end());
   return values[values.size() / 2];
+}
+
+double print_line(const std::string &name, const std::vector<Sample> &samples, uint64_t bytes) {
+  const double seconds = median(samples, &Sample::seconds);
+  std::printf("%-32s %7.3f s %7.2f GB/s %7.3f processor s\n", name.c_str(), seconds,
+              static_cast<double>(bytes) / 1e9 / seconds,
+              median(samples, &Sample::processor_seconds));
+  return seconds;
 }
 
 }  // namespace
@@ -117,17 +151,13 @@ int main(int argc, char **argv) {
   support::emulator::set()("PRETOUCH", std::to_string(bytes + (uint64_t{256} << 20)).c_str());
   support::emulator::set()("MISUSE", "off");
   support::emulator::set()("POISON", "0");
-  std::map<std::string, std::vector<double>> plain;
-  std::vector<double> ours;
+  std::map<std::string, std::vector<Sample>> plain;
+  std::vector<Sample> ours;
   load(argv[1], &plain, source);  // warms up
   plain.clear();
   for (int round = 0; round < rounds; ++round) ours.push_back(load(argv[1], &plain, source));
   double best = 1e9;
-  const auto rate = [&](double seconds) { return static_cast<double>(bytes) / 1e9 / seconds; };
-  for (const auto &[name, times] : plain) {
-    best = std::min(best, median(times));
-    std::printf("%-32s %7.3f s %7.2f GB/s\n", name.c_str(), median(times), rate(median(times)));
-  }
-  std::printf("%-32s %7.3f s %7.2f GB/s\n", "sluice", median(ours), rate(median(ours)));
-  std::printf("sluice takes %.3f of the best plain loop's time\n", median(ours) / best);
+  for (const auto &[name, samples] : plain) best = std::min(best, print_line(name, samples, bytes));
+  const double seconds = print_line("sluice", ours, bytes);
+  std::printf("sluice takes %.3f of the best plain loop's time\n", seconds / best);
 }

@@ -1,10 +1,12 @@
 // The memory floor's slice of the C API: thin bodies.
 #include "runtime/c_api.h"
 
+#include "alloc/buffer_index.h"
 #include "alloc/cast_buffers.h"
 #include "alloc/growable_buffer.h"
 #include "alloc/pinned_arenas.h"
 #include "runtime/limits.h"
+#include "runtime/stream_key.h"
 
 using namespace sluice;
 
@@ -24,7 +26,7 @@ sluice_status sluice_buffer_create(sluice_device *device, uint64_t max_bytes,
     SLUICE_ASSIGN(auto scope, DriverScope::enter(*device->device));
     auto handle = std::make_unique<sluice_buffer>();
     SLUICE_ASSIGN(handle->buffer, GrowableBuffer::create(*device->device, max_bytes));
-    device->device->child_opened();
+    device->device->children().opened(ChildKind::kBuffer);
     *out_buffer = handle.release();
     return {};
   });
@@ -63,7 +65,7 @@ void sluice_buffer_destroy(sluice_buffer *buffer) {
   const DriverScope scope = DriverScope::insist(device);
   GrowableBuffer::retire(std::move(buffer->buffer));
   delete buffer;
-  device.child_closed();
+  device.children().closed(ChildKind::kBuffer);
 }
 
 uint64_t sluice_buffer_address(const sluice_buffer *buffer) {
@@ -129,6 +131,27 @@ sluice_status sluice_device_set_vram_limit(sluice_device *device, uint64_t bytes
   });
 }
 
+sluice_status sluice_copy_to_host(sluice_device *device, uint64_t device_address, uint64_t bytes,
+                                  void *stream, void *host) {
+  return guarded([&]() -> Status {
+    SLUICE_TRY(need(device, "device"));
+    if (bytes == 0) return {};
+    SLUICE_TRY(need(host, "host"));
+    Device &inner = *device->device;
+    SLUICE_ASSIGN(auto scope, DriverScope::enter(inner));
+    SLUICE_TRY(identify_stream(inner, as_stream(stream)).take_status());
+    std::shared_ptr<GrowableBuffer> source;  // held until the copy has run
+    if (BufferIndex *index = inner.existing_part<BufferIndex>())
+      source = index->find(device_address);
+    if (source) SLUICE_TRY(check_mapped(*source, device_address, bytes));
+    SLUICE_CUDA(inner.driver(), cuMemcpyDtoHAsync, "", host, device_address, bytes,
+                as_stream(stream));
+    inner.counters().stream_waits.add();
+    SLUICE_CUDA(inner.driver(), cuStreamSynchronize, "", as_stream(stream));
+    return {};
+  });
+}
+
 sluice_status sluice_pinned_alloc(sluice_device *device, uint64_t bytes, uint64_t alignment,
                                   void **out_memory) {
   return guarded([&]() -> Status {
@@ -144,7 +167,7 @@ sluice_status sluice_pinned_alloc(sluice_device *device, uint64_t bytes, uint64_
     SLUICE_ASSIGN(PinnedArenas * arenas, device->device->part<PinnedArenas>());
     SLUICE_ASSIGN(auto scope, DriverScope::enter(*device->device));
     SLUICE_ASSIGN(*out_memory, arenas->allocate(bytes, alignment));
-    device->device->child_opened();
+    device->device->children().opened(ChildKind::kPinnedAllocation);
     return {};
   });
 }
@@ -157,7 +180,7 @@ sluice_status sluice_pinned_free(sluice_device *device, void *memory) {
     if (!arenas)
       return error(SLUICE_INVALID_ARGUMENT, "{} was not allocated by sluice_pinned_alloc", memory);
     SLUICE_TRY(arenas->free(memory));
-    device->device->child_closed();
+    device->device->children().closed(ChildKind::kPinnedAllocation);
     return {};
   });
 }

@@ -61,16 +61,33 @@ void DeviceMemory::trim_to_limit() noexcept {
   }
 }
 
+// What there is too little of: the limit that was asked for, what the headroom leaves, or the
+// device's own memory.
+Status DeviceMemory::no_room(uint64_t bytes) const {
+  const uint64_t limit = device_.vram().limit();
+  const uint64_t total = device_.facts().total_bytes;
+  const uint64_t headroom = device_.runtime().options().vram_headroom;
+  const std::string need =
+      fmt::format("GPU {} ({}): {} more, with {} in use, would pass", device_.ordinal(),
+                  device_.facts().name, format_size(bytes), format_size(device_.vram().used()));
+  if (limit < device_.vram_beside_headroom())
+    return error(SLUICE_LIMIT_REACHED, "{} the VRAM limit of {}; raise --vram-limit or free memory",
+                 need, format_size(limit));
+  if (headroom != 0)
+    return error(SLUICE_LIMIT_REACHED,
+                 "{} the {} that --vram-headroom {} leaves; lower it or free memory", need,
+                 format_size(limit), format_size(headroom));
+  return error(SLUICE_OUT_OF_DEVICE_MEMORY,
+               "{} all of the device's {}; free memory, or load less at a time", need,
+               format_size(total));
+}
+
 // Room under the cap: pooled handles go first, then what is retired is waited for.
 Status DeviceMemory::charge(uint64_t bytes) {
   Budget &vram = device_.vram();
   while (!vram.try_charge(bytes)) {
     if (release_one() || device_.retirement().wait_for_oldest()) continue;
-    return error(SLUICE_LIMIT_REACHED,
-                 "GPU {} ({}): {} more would pass the VRAM limit of {}, of which {} are in use; "
-                 "raise --vram-limit or free memory",
-                 device_.ordinal(), device_.facts().name, format_size(bytes),
-                 format_size(vram.limit()), format_size(vram.used()));
+    return no_room(bytes);
   }
   return {};
 }

@@ -42,6 +42,7 @@ class DeviceMemory final : public DevicePart {
   bool release_one() noexcept;
   void release(PhysicalHandle handle) noexcept;
   Status charge(uint64_t bytes);
+  Status no_room(uint64_t bytes) const;
   Result<PhysicalHandle> make(uint64_t bytes);
 
   Device &device_;

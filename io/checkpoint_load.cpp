@@ -106,7 +106,7 @@ extern "C" sluice_status sluice_checkpoint_load(sluice_checkpoint *checkpoint,
                   load(*checkpoint, *device->device, layout, as_stream(stream), {progress, user}));
     for (size_t i = 0; out_addresses && i < layout.offsets.size(); ++i)
       out_addresses[i] = buffer->buffer->address() + layout.offsets[i];
-    device->device->child_opened();
+    device->device->children().opened(ChildKind::kBuffer);
     *out_buffer = buffer.release();
     return {};
   });

@@ -10,7 +10,7 @@
 namespace sluice {
 
 File::File(Runtime &runtime)
-    : child_(runtime), id_([] {
+    : runtime_(runtime), open_(runtime.children(), ChildKind::kFile), id_([] {
         static std::atomic<uint64_t> next{1};
         return next.fetch_add(1, std::memory_order_relaxed);
       }()) {}

@@ -43,7 +43,7 @@ class File {
   uint64_t id() const noexcept { return id_; }
   const std::string &path() const noexcept { return path_; }
   uint64_t size_bytes() const noexcept { return facts_.size_bytes; }
-  Runtime &runtime() const noexcept { return child_.runtime(); }
+  Runtime &runtime() const noexcept { return runtime_; }
   int buffered() const noexcept { return buffered_.get(); }
 
   // Opens the direct descriptor on first use and tries one read through it. -1 where direct
@@ -70,7 +70,8 @@ class File {
   void try_direct();
   void conclude(DirectVerdict verdict, std::string reason);
 
-  ChildOfRuntime child_;
+  Runtime &runtime_;
+  const OpenChild open_;
   const uint64_t id_;
   std::string path_;
   FileFacts facts_;

@@ -3,31 +3,12 @@
 #include <algorithm>
 
 #include "alloc/pinned_arenas.h"
+#include "io/read_check.h"
 #include "io/read_path.h"
 #include "runtime/stream_key.h"
 
 namespace sluice {
 namespace {
-
-std::string range_name(const sluice_read_range &range, size_t index) {
-  return range.name ? fmt::format("range {} ('{}')", index, range.name)
-                    : fmt::format("range {}", index);
-}
-
-Status check_range(const sluice_read_range &range, size_t index) {
-  if (!range.file || !range.file->file)
-    return error(SLUICE_INVALID_ARGUMENT, "{} has no file", range_name(range, index));
-  const File &file = *range.file->file;
-  if (range.file_offset > file.size_bytes() ||
-      range.size_bytes > file.size_bytes() - range.file_offset)
-    return error(SLUICE_INVALID_ARGUMENT, "{}: {} bytes at {} pass the end of {}, which has {}",
-                 range_name(range, index), range.size_bytes, range.file_offset, file.path(),
-                 file.size_bytes());
-  if (range.size_bytes != 0 && range.device_address == 0 && !range.host_address)
-    return error(SLUICE_INVALID_ARGUMENT, "{} has neither a device nor a host address",
-                 range_name(range, index));
-  return {};
-}
 
 // The files of a read, and for each the way that its bytes take.
 struct FilePath {
@@ -89,13 +70,8 @@ Status hold_targets(Device &device, std::span<const sluice_read_range> given, Re
     if (range.device_address == 0 || range.size_bytes == 0) continue;
     const GrowableBuffer *target = hold_target(*index, range.device_address, job);
     if (!target) continue;
-    const uint64_t offset = range.device_address - target->address();
-    const uint64_t size = target->size_bytes();
-    if (offset > size || range.size_bytes > size - offset)
-      return error(SLUICE_INVALID_ARGUMENT,
-                   "{}: {} bytes at {:#x} pass the mapped part of its buffer, which ends at {:#x}",
-                   range_name(range, i), range.size_bytes, range.device_address,
-                   target->address() + size);
+    Status status = check_mapped(*target, range.device_address, range.size_bytes);
+    if (!status.ok()) return std::move(status).with_context(range_name(given, i));
   }
   return {};
 }
@@ -105,10 +81,7 @@ Result<std::vector<ReadRange>> decide_ranges(Device &device, Reader &reader,
                                              ReadJob &job) {
   std::vector<FilePath> paths;
   std::vector<size_t> path_indices(given.size());
-  for (size_t i = 0; i < given.size(); ++i) {
-    SLUICE_TRY(check_range(given[i], i));
-    path_indices[i] = path_of(paths, given[i]);
-  }
+  for (size_t i = 0; i < given.size(); ++i) path_indices[i] = path_of(paths, given[i]);
   job.files.reserve(paths.size());
   for (FilePath &path : paths) {
     path.path = choose_path(*path.file, path.first, path.end - path.first);
@@ -137,6 +110,7 @@ Result<std::unique_ptr<sluice_read>> start_read(Device &device,
                                                 std::span<const sluice_read_range> given,
                                                 CUstream stream) {
   SLUICE_TRY(identify_stream(device, stream).take_status());
+  SLUICE_TRY(check_ranges(given));
   SLUICE_ASSIGN(Reader * reader, device.part<Reader>());
   auto read = std::make_unique<sluice_read>(device, *reader, stream);
   SLUICE_ASSIGN(const auto ranges, decide_ranges(device, *reader, given, read->job));

@@ -18,11 +18,11 @@ namespace sluice {
 class Reader;
 
 struct ReadJob {
-  ReadJob(Device &owner, CUstream caller) : device(owner), stream(caller) { device.child_opened(); }
+  ReadJob(Device &owner, CUstream caller)
+      : device(owner), open(owner.children(), ChildKind::kRead), stream(caller) {}
   ~ReadJob() {
     drop_targets();
     for (File *file : files) file->use_ends();
-    device.child_closed();
   }
   ReadJob(const ReadJob &) = delete;
   ReadJob &operator=(const ReadJob &) = delete;
@@ -34,6 +34,7 @@ struct ReadJob {
   }
 
   Device &device;
+  const OpenChild open;
   const CUstream stream;
   ReadPlan plan;
   std::vector<File *> files;  // each once; held in use

@@ -25,9 +25,9 @@ sluice_status sluice_runtime_create(const sluice_options *options, sluice_runtim
 sluice_status sluice_runtime_destroy(sluice_runtime *runtime) {
   if (!runtime || process_is_exiting() || process_was_forked()) return SLUICE_OK;
   return guarded([&]() -> Status {
-    if (const uint64_t children = runtime->runtime->children(); children != 0)
-      return error(SLUICE_BUSY, "{} devices, files or checkpoints of the runtime are still open",
-                   children);
+    if (const std::string open = runtime->runtime->children().names(); !open.empty())
+      return error(SLUICE_BUSY, "the runtime is still in use: {} (a checkpoint's shards are files)",
+                   open);
     delete runtime;
     return {};
   });
@@ -81,23 +81,6 @@ sluice_status sluice_stream_synchronize(sluice_device *device, void *stream) {
     Device &inner = *device->device;
     SLUICE_ASSIGN(auto scope, DriverScope::enter(inner));
     SLUICE_TRY(identify_stream(inner, as_stream(stream)).take_status());
-    inner.counters().stream_waits.add();
-    SLUICE_CUDA(inner.driver(), cuStreamSynchronize, "", as_stream(stream));
-    return {};
-  });
-}
-
-sluice_status sluice_copy_to_host(sluice_device *device, uint64_t device_address, uint64_t bytes,
-                                  void *stream, void *host) {
-  return guarded([&]() -> Status {
-    SLUICE_TRY(need(device, "device"));
-    if (bytes == 0) return {};
-    SLUICE_TRY(need(host, "host"));
-    Device &inner = *device->device;
-    SLUICE_ASSIGN(auto scope, DriverScope::enter(inner));
-    SLUICE_TRY(identify_stream(inner, as_stream(stream)).take_status());
-    SLUICE_CUDA(inner.driver(), cuMemcpyDtoHAsync, "", host, device_address, bytes,
-                as_stream(stream));
     inner.counters().stream_waits.add();
     SLUICE_CUDA(inner.driver(), cuStreamSynchronize, "", as_stream(stream));
     return {};

@@ -75,8 +75,11 @@ Meaning refine(const char *call, CUresult result, Meaning meaning) {
             "the driver page-locks no more memory; set a smaller --pinned-limit or --ring"};
   if (host && (result == CUDA_ERROR_NOT_PERMITTED || result == CUDA_ERROR_OPERATING_SYSTEM))
     return {SLUICE_OUT_OF_PINNED_MEMORY, "the system refuses to page-lock this memory"};
+  const bool allocates = name.starts_with("cuMemAlloc") || name == "cuMemCreate";
   if (name == "cuMemAddressReserve" && result == CUDA_ERROR_OUT_OF_MEMORY)
     return {SLUICE_OUT_OF_ADDRESS_SPACE, "other reservations of device addresses leave no room"};
+  if (result == CUDA_ERROR_OUT_OF_MEMORY && !allocates)
+    meaning.remedy = "the driver had no memory left for its own use; free memory of the GPU or RAM";
   return meaning;
 }
 

@@ -131,10 +131,13 @@ Device::~Device() {
             [&] { return cuda().cuDevicePrimaryCtxRelease(device_); });
 }
 
-void Device::set_vram_limit(uint64_t bytes) noexcept {
+uint64_t Device::vram_beside_headroom() const noexcept {
   const uint64_t headroom = runtime_.options().vram_headroom;
-  const uint64_t most = facts_.total_bytes > headroom ? facts_.total_bytes - headroom : 0;
-  vram_.set_limit(std::min(bytes, most));
+  return facts_.total_bytes > headroom ? facts_.total_bytes - headroom : 0;
+}
+
+void Device::set_vram_limit(uint64_t bytes) noexcept {
+  vram_.set_limit(std::min(bytes, vram_beside_headroom()));
 }
 
 Status Device::close_parts() {

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "runtime/budget.h"
+#include "runtime/children.h"
 #include "runtime/driver_table.h"
 #include "runtime/events.h"
 #include "runtime/retirement.h"
@@ -73,11 +74,10 @@ class Device {
   Retirement &retirement() noexcept { return *retirement_; }
 
   void set_vram_limit(uint64_t bytes) noexcept;
+  uint64_t vram_beside_headroom() const noexcept;
 
   // Buffers, allocations and reads of the user, by which closing is refused.
-  void child_opened() noexcept { children_.fetch_add(1, std::memory_order_relaxed); }
-  void child_closed() noexcept { children_.fetch_sub(1, std::memory_order_release); }
-  uint64_t children() const noexcept { return children_.load(std::memory_order_acquire); }
+  Children &children() noexcept { return children_; }
 
   // The part of type T, made if it isn't there. T::kSlot says where, T::create(device) makes it.
   template <typename T>
@@ -116,7 +116,7 @@ class Device {
   Budget vram_{0};
   std::unique_ptr<EventPool> events_;
   std::unique_ptr<Retirement> retirement_;
-  std::atomic<uint64_t> children_{0};
+  Children children_;
   std::array<std::mutex, kParts> parts_mutexes_;
   std::array<std::atomic<DevicePart *>, kParts> parts_{};
 };

@@ -67,11 +67,11 @@ constexpr Option kOptions[] = {
      nullptr,
      "auto|emulated|none|PATH",
      "CUDA driver: the machine's, the emulated one, none (files only), or a library"},
-    size_option("vram-limit", &O::vram_limit, 1, UINT64_MAX, "SIZE",
+    size_option("vram-limit", &O::vram_limit, 1, UINT64_MAX, "SIZE|none",
                 "most VRAM to hold on each device"),
     size_option("vram-headroom", &O::vram_headroom, 1, kMaxBufferBytes, "SIZE",
                 "VRAM of each device to leave to others"),
-    size_option("pinned-limit", &O::pinned_limit, 1, UINT64_MAX, "SIZE",
+    size_option("pinned-limit", &O::pinned_limit, 1, UINT64_MAX, "SIZE|none",
                 "most page-locked host memory"),
     size_option("ring", &O::ring, kMinSlotBytes *kMinSlots, kMaxRingBytes, "SIZE",
                 "staging ring of each device, 128KiB to 1GiB (2 slots a reading thread)"),
@@ -111,13 +111,24 @@ Status bad_value(const Option &option, std::string_view value, std::string_view 
                option.values, option.help);
 }
 
+Status out_of_bounds(const Option &option, std::string_view value) {
+  const bool size = option.kind == Kind::kSize;
+  const auto text = [&](uint64_t bound) {
+    return size ? format_size(bound) : std::to_string(bound);
+  };
+  if (option.max == UINT64_MAX)
+    return bad_value(option, value, fmt::format("must be at least {}", text(option.min)));
+  return bad_value(option, value,
+                   fmt::format("must be {} to {}", text(option.min), text(option.max)));
+}
+
 Status set_size(O &options, const Option &option, std::string_view value) {
   auto size = parse_size(value);
   if (!size.ok()) return bad_value(option, value, size.status().record().message);
   const uint64_t bytes = size.value();
   const bool none_allowed = option.max == UINT64_MAX;
   if (bytes == SLUICE_NO_LIMIT && !none_allowed) return bad_value(option, value, "it needs a size");
-  if (bytes < option.min || bytes > option.max) return bad_value(option, value, "out of bounds");
+  if (bytes < option.min || bytes > option.max) return out_of_bounds(option, value);
   options.*option.size = bytes;
   return {};
 }
@@ -128,7 +139,7 @@ Status set_count(O &options, const Option &option, std::string_view value) {
   const auto result = std::from_chars(value.data(), end, number);
   if (result.ec != std::errc() || result.ptr != end)
     return bad_value(option, value, "not a whole number");
-  if (number < option.min || number > option.max) return bad_value(option, value, "out of bounds");
+  if (number < option.min || number > option.max) return out_of_bounds(option, value);
   options.*option.number = number;
   return {};
 }
@@ -203,11 +214,11 @@ Status check_bounds(const O &options) {
     if (option.kind == Kind::kSize) {
       const uint64_t bytes = options.*option.size;
       if (bytes < option.min || bytes > option.max)
-        return bad_value(option, std::to_string(bytes), "out of bounds");
+        return out_of_bounds(option, std::to_string(bytes));
     } else if (option.kind == Kind::kCount) {
       const uint32_t number = options.*option.number;
       if (number < option.min || number > option.max)
-        return bad_value(option, std::to_string(number), "out of bounds");
+        return out_of_bounds(option, std::to_string(number));
     } else if (option.kind == Kind::kChoice) {
       const uint32_t value = options.*option.number;
       const bool known = std::any_of(option.choices.begin(), option.choices.end(),

@@ -68,7 +68,7 @@ Result<Device *> Runtime::open_device(uint32_t ordinal) {
   SLUICE_ASSIGN(auto device, Device::open(*this, ordinal));
   Device *result = device.get();
   devices_[ordinal] = {std::move(device), 1};
-  child_opened();
+  children_.opened(ChildKind::kDevice);
   return result;
 }
 
@@ -79,12 +79,11 @@ Status Runtime::close_device(Device *device) {
     --found->second.opens;
     return {};
   }
-  if (const uint64_t children = device->children(); children != 0)
-    return error(SLUICE_BUSY, "GPU {}: {} buffers, pinned allocations or reads still exist",
-                 device->ordinal(), children);
+  if (const std::string open = device->children().names(); !open.empty())
+    return error(SLUICE_BUSY, "GPU {} is still in use: {}", device->ordinal(), open);
   SLUICE_TRY(device->close_parts());
   devices_.erase(found);
-  child_closed();
+  children_.closed(ChildKind::kDevice);
   return {};
 }
 

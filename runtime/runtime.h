@@ -10,6 +10,7 @@
 #include <string>
 
 #include "runtime/budget.h"
+#include "runtime/children.h"
 #include "runtime/counters.h"
 #include "runtime/driver_table.h"
 #include "runtime/log.h"
@@ -48,9 +49,7 @@ class Runtime {
   // VRAM over all devices.
   void fill_vram_stats(sluice_stats *stats) const;
 
-  void child_opened() noexcept { children_.fetch_add(1, std::memory_order_relaxed); }
-  void child_closed() noexcept { children_.fetch_sub(1, std::memory_order_release); }
-  uint64_t children() const noexcept { return children_.load(std::memory_order_acquire); }
+  Children &children() noexcept { return children_; }
 
  private:
   Runtime(Options options, SystemFacts facts, PinnedLimit limit, const Driver *driver);
@@ -67,22 +66,9 @@ class Runtime {
   Log log_;
   Counters counters_;
   Budget pinned_;
-  std::atomic<uint64_t> children_{0};
+  Children children_;
   mutable std::mutex devices_mutex_;
   std::map<uint32_t, OpenDevice> devices_;
-};
-
-// Counts as a child for as long as it lives.
-class ChildOfRuntime {
- public:
-  explicit ChildOfRuntime(Runtime &runtime) noexcept : runtime_(runtime) { runtime.child_opened(); }
-  ~ChildOfRuntime() { runtime_.child_closed(); }
-  ChildOfRuntime(const ChildOfRuntime &) = delete;
-  ChildOfRuntime &operator=(const ChildOfRuntime &) = delete;
-  Runtime &runtime() const noexcept { return runtime_; }
-
- private:
-  Runtime &runtime_;
 };
 
 }  // namespace sluice

@@ -77,39 +77,40 @@ inline Struct sluice_sized() {
 extern "C" {
 #define SLUICE_INIT(type) sluice_sized<type>()
 #else
-#define SLUICE_INIT(type) { .struct_size = sizeof(type) }
+#define SLUICE_INIT(type) \
+  { .struct_size = sizeof(type) }
 #endif
 
 /* ---- Status ------------------------------------------------------------------------------ */
 
 /* X(name, number, sentence). Numbers never change; new ones are appended. */
-#define SLUICE_STATUS_LIST(X)                                                                     \
-  X(OK, 0, "done")                                                                                \
-  X(INVALID_ARGUMENT, 1, "an argument is outside what the function accepts")                      \
-  X(INVALID_STATE, 2, "the object is not in a state in which this call is allowed")               \
-  X(OUT_OF_DEVICE_MEMORY, 3, "the GPU has no memory left for this")                               \
-  X(OUT_OF_HOST_MEMORY, 4, "the machine has no RAM left for this")                                \
-  X(OUT_OF_PINNED_MEMORY, 5, "the driver refused to page-lock host memory")                       \
-  X(OUT_OF_ADDRESS_SPACE, 6, "no range of addresses of this size could be reserved")              \
-  X(OUT_OF_FILE_DESCRIPTORS, 7, "the process or system limit of open files is reached")           \
-  X(OUT_OF_LOCKED_MEMORY, 8, "the limit of locked memory (RLIMIT_MEMLOCK) is reached")            \
-  X(LIMIT_REACHED, 9, "a limit that the user set would be passed")                                \
-  X(NO_DRIVER, 10, "no usable CUDA driver was found")                                             \
-  X(DRIVER_TOO_OLD, 11, "the CUDA driver lacks an entry point that is needed")                    \
-  X(NO_DEVICE, 12, "there is no such GPU")                                                        \
-  X(DRIVER_ERROR, 13, "a CUDA driver call failed")                                                \
-  X(DEVICE_LOST, 14, "the CUDA context is broken by an earlier fault; the process must restart")  \
-  X(NOT_SUPPORTED, 15, "this driver, device or system cannot do this")                            \
-  X(NOT_PERMITTED, 16, "the system does not permit this")                                         \
-  X(NOT_FOUND, 17, "no such file, tensor or option")                                              \
-  X(IO_ERROR, 18, "reading failed")                                                               \
-  X(END_OF_FILE, 19, "the file ends before the bytes that it should hold")                        \
-  X(BAD_FORMAT, 20, "the file is not what its format demands")                                    \
-  X(CANCELLED, 21, "cancelled by the caller")                                                     \
-  X(BUSY, 22, "still in use")                                                                     \
-  X(STREAM_CAPTURING, 23, "the stream is capturing a graph; this call cannot be captured")        \
-  X(FORKED, 24, "this process is a forked child; CUDA and sluice do not survive fork")            \
-  X(SYSTEM_ERROR, 25, "an operating-system call failed")                                          \
+#define SLUICE_STATUS_LIST(X)                                                                    \
+  X(OK, 0, "done")                                                                               \
+  X(INVALID_ARGUMENT, 1, "an argument is outside what the function accepts")                     \
+  X(INVALID_STATE, 2, "the object is not in a state in which this call is allowed")              \
+  X(OUT_OF_DEVICE_MEMORY, 3, "the GPU has no memory left for this")                              \
+  X(OUT_OF_HOST_MEMORY, 4, "the machine has no RAM left for this")                               \
+  X(OUT_OF_PINNED_MEMORY, 5, "the driver refused to page-lock host memory")                      \
+  X(OUT_OF_ADDRESS_SPACE, 6, "no range of addresses of this size could be reserved")             \
+  X(OUT_OF_FILE_DESCRIPTORS, 7, "the process or system limit of open files is reached")          \
+  X(OUT_OF_LOCKED_MEMORY, 8, "the limit of locked memory (RLIMIT_MEMLOCK) is reached")           \
+  X(LIMIT_REACHED, 9, "a limit that the user set would be passed")                               \
+  X(NO_DRIVER, 10, "no usable CUDA driver was found")                                            \
+  X(DRIVER_TOO_OLD, 11, "the CUDA driver lacks an entry point that is needed")                   \
+  X(NO_DEVICE, 12, "there is no such GPU")                                                       \
+  X(DRIVER_ERROR, 13, "a CUDA driver call failed")                                               \
+  X(DEVICE_LOST, 14, "the CUDA context is broken by an earlier fault; the process must restart") \
+  X(NOT_SUPPORTED, 15, "this driver, device or system cannot do this")                           \
+  X(NOT_PERMITTED, 16, "the system does not permit this")                                        \
+  X(NOT_FOUND, 17, "no such file, tensor or option")                                             \
+  X(IO_ERROR, 18, "reading failed")                                                              \
+  X(END_OF_FILE, 19, "the file ends before the bytes that it should hold")                       \
+  X(BAD_FORMAT, 20, "the file is not what its format demands")                                   \
+  X(CANCELLED, 21, "cancelled by the caller")                                                    \
+  X(BUSY, 22, "still in use")                                                                    \
+  X(STREAM_CAPTURING, 23, "the stream is capturing a graph; this call cannot be captured")       \
+  X(FORKED, 24, "this process is a forked child; CUDA and sluice do not survive fork")           \
+  X(SYSTEM_ERROR, 25, "an operating-system call failed")                                         \
   X(INTERNAL, 26, "a bug in sluice")
 
 typedef enum sluice_status {
@@ -119,9 +120,9 @@ typedef enum sluice_status {
 } sluice_status;
 
 /* Static text of a status: "OUT_OF_DEVICE_MEMORY", and its sentence. "UNKNOWN" and a sentence
- * that says so for other numbers. */
-SLUICE_API const char *sluice_status_name(sluice_status status);
-SLUICE_API const char *sluice_status_text(sluice_status status);
+ * that says so for other numbers. status: a sluice_status, or the number in a sluice_error. */
+SLUICE_API const char *sluice_status_name(int32_t status);
+SLUICE_API const char *sluice_status_text(int32_t status);
 
 typedef enum sluice_error_domain {
   SLUICE_DOMAIN_NONE = 0,   /* no native code */
@@ -132,10 +133,10 @@ typedef enum sluice_error_domain {
 
 typedef struct sluice_error {
   uint32_t struct_size;
-  int32_t status; /* sluice_status */
-  int32_t domain; /* sluice_error_domain */
-  int32_t code;   /* native code, 0 when domain is NONE */
-  char call[64];  /* the driver or system call that failed, "" when none did */
+  int32_t status;     /* sluice_status */
+  int32_t domain;     /* sluice_error_domain */
+  int32_t code;       /* native code, 0 when domain is NONE */
+  char call[64];      /* the driver or system call that failed, "" when none did */
   char message[1024]; /* what failed, on what (path, tensor, offset, limit), and a remedy */
 } sluice_error;
 #define SLUICE_ERROR_INIT SLUICE_INIT(sluice_error)
@@ -170,8 +171,8 @@ typedef enum sluice_switch {
 typedef enum sluice_io_backend {
   SLUICE_IO_DEFAULT = 0, /* the environment's value, else auto */
   SLUICE_IO_AUTO = 1,
-  SLUICE_IO_URING = 2,   /* io_uring; an error where it is refused */
-  SLUICE_IO_THREADS = 3  /* positioned reads on worker threads */
+  SLUICE_IO_URING = 2,  /* io_uring; an error where it is refused */
+  SLUICE_IO_THREADS = 3 /* positioned reads on worker threads */
 } sluice_io_backend;
 
 #define SLUICE_NO_LIMIT UINT64_MAX
@@ -180,14 +181,14 @@ typedef enum sluice_io_backend {
  * the environment's value, and where that is unset too, the default given here. */
 typedef struct sluice_options {
   uint32_t struct_size;
-  uint32_t log_level; /* sluice_log_level. SLUICE_LOG_LEVEL, --log-level */
+  uint32_t log_level;               /* sluice_log_level. SLUICE_LOG_LEVEL, --log-level */
   sluice_log_function log_function; /* NULL: lines go to stderr */
   void *log_user;
-  const char *driver; /* "auto" (default: the machine's), "emulated", the path of a driver library,
-                         or "none": files and checkpoints only, no devices. Borrowed for the
-                         create call. SLUICE_DRIVER, --driver */
-  uint64_t vram_limit;    /* bytes of VRAM that sluice may hold on each device; default: no limit
-                             but the headroom. SLUICE_VRAM_LIMIT, --vram-limit */
+  const char *driver;  /* "auto" (default: the machine's), "emulated", the path of a driver library,
+                          or "none": files and checkpoints only, no devices. Borrowed for the
+                          create call. SLUICE_DRIVER, --driver */
+  uint64_t vram_limit; /* bytes of VRAM that sluice may hold on each device; default: no limit
+                          but the headroom. SLUICE_VRAM_LIMIT, --vram-limit */
   uint64_t vram_headroom; /* bytes of each device left to others; default 0.
                              SLUICE_VRAM_HEADROOM, --vram-headroom */
   uint64_t pinned_limit;  /* bytes of page-locked host memory; default: available RAM (of machine
@@ -198,7 +199,7 @@ typedef struct sluice_options {
                     limit or the driver leaves less. SLUICE_RING, --ring */
   uint64_t slot; /* bytes of one slot; multiple of 4096, 64 KiB .. 64 MiB; default 2 MiB.
                     SLUICE_SLOT, --slot */
-  uint32_t io; /* sluice_io_backend. SLUICE_IO, --io */
+  uint32_t io;   /* sluice_io_backend. SLUICE_IO, --io */
   uint32_t io_workers; /* reading threads of each device, 1 .. 64; default: half the processors, 2
                           to 12. SLUICE_IO_WORKERS, --io-workers */
   uint32_t direct_io;  /* sluice_switch. auto: direct where the file isn't in the page cache and
@@ -253,39 +254,38 @@ SLUICE_API sluice_status sluice_runtime_destroy(sluice_runtime *runtime);
 
 /* Changes the cap on page-locked memory at once. Lowering it below what is in use refuses further
  * use and takes nothing away from it. SLUICE_NO_LIMIT lifts it. */
-SLUICE_API sluice_status sluice_runtime_set_pinned_limit(sluice_runtime *runtime,
-                                                         uint64_t bytes);
+SLUICE_API sluice_status sluice_runtime_set_pinned_limit(sluice_runtime *runtime, uint64_t bytes);
 
 /* X(name, meaning). Counters only grow, from the creation of the runtime; gauges say so. */
-#define SLUICE_STATS_LIST(X)                                                                      \
-  X(pinned_bytes, "gauge: host bytes that are registered with the driver now")                    \
-  X(pinned_peak_bytes, "gauge: the most that were registered at one time")                        \
-  X(pinned_limit_bytes, "gauge: the cap on registered bytes; UINT64_MAX for none")                \
-  X(vram_bytes, "gauge: bytes of physical VRAM held now on all devices, mapped or pooled")        \
-  X(vram_peak_bytes, "gauge: the most that were held at one time")                                \
-  X(vram_pooled_bytes, "gauge: bytes of physical VRAM that are pooled for reuse")                 \
-  X(handles_created, "physical VRAM handles created")                                             \
-  X(handles_reused, "physical VRAM handles taken from the pool")                                  \
-  X(handles_released, "physical VRAM handles given back to the driver")                           \
-  X(maps, "handles mapped")                                                                       \
-  X(unmaps, "ranges unmapped")                                                                    \
-  X(access_grants, "calls that granted access to mapped ranges")                                  \
-  X(access_retries, "such calls tried again because the driver answered not ready")               \
-  X(registrations, "host ranges registered with the driver")                                      \
-  X(unregistrations, "host ranges unregistered")                                                  \
-  X(reads, "read operations completed")                                                           \
-  X(direct_reads, "of them, around the page cache")                                               \
-  X(bytes_read, "bytes that reads delivered, alignment included")                                 \
-  X(reads_retried, "reads repeated after a short count, EINTR or EAGAIN")                         \
-  X(copies, "copies to a device queued")                                                          \
-  X(bytes_copied, "bytes copied to devices")                                                      \
-  X(slot_waits, "host waits for the copy of the oldest ring slot")                                \
-  X(stream_waits, "host waits for one event or stream")                                           \
-  X(device_waits, "host waits for a whole context")                                               \
-  X(direct_io_fallbacks, "files that went on buffered because direct reads were refused")         \
-  X(fixed_buffer_fallbacks, "rings that could not register their buffers")                        \
-  X(uring_fallbacks, "times that positioned reads took the place of io_uring")                    \
-  X(ring_shrinks, "times that the staging ring was made smaller than asked")                      \
+#define SLUICE_STATS_LIST(X)                                                               \
+  X(pinned_bytes, "gauge: host bytes that are registered with the driver now")             \
+  X(pinned_peak_bytes, "gauge: the most that were registered at one time")                 \
+  X(pinned_limit_bytes, "gauge: the cap on registered bytes; UINT64_MAX for none")         \
+  X(vram_bytes, "gauge: bytes of physical VRAM held now on all devices, mapped or pooled") \
+  X(vram_peak_bytes, "gauge: the most that were held at one time")                         \
+  X(vram_pooled_bytes, "gauge: bytes of physical VRAM that are pooled for reuse")          \
+  X(handles_created, "physical VRAM handles created")                                      \
+  X(handles_reused, "physical VRAM handles taken from the pool")                           \
+  X(handles_released, "physical VRAM handles given back to the driver")                    \
+  X(maps, "handles mapped")                                                                \
+  X(unmaps, "ranges unmapped")                                                             \
+  X(access_grants, "calls that granted access to mapped ranges")                           \
+  X(access_retries, "such calls tried again because the driver answered not ready")        \
+  X(registrations, "host ranges registered with the driver")                               \
+  X(unregistrations, "host ranges unregistered")                                           \
+  X(reads, "read operations completed")                                                    \
+  X(direct_reads, "of them, around the page cache")                                        \
+  X(bytes_read, "bytes that reads delivered, alignment included")                          \
+  X(reads_retried, "reads repeated after a short count, EINTR or EAGAIN")                  \
+  X(copies, "copies to a device queued")                                                   \
+  X(bytes_copied, "bytes copied to devices")                                               \
+  X(slot_waits, "host waits for the copy of the oldest ring slot")                         \
+  X(stream_waits, "host waits for one event or stream")                                    \
+  X(device_waits, "host waits for a whole context")                                        \
+  X(direct_io_fallbacks, "files that went on buffered because direct reads were refused")  \
+  X(fixed_buffer_fallbacks, "rings that could not register their buffers")                 \
+  X(uring_fallbacks, "times that positioned reads took the place of io_uring")             \
+  X(ring_shrinks, "times that the staging ring was made smaller than asked")               \
   X(huge_page_fallbacks, "pinned ranges that asked for huge pages in vain")
 
 typedef struct sluice_stats {
@@ -307,22 +307,22 @@ typedef struct sluice_report {
   int32_t driver_version; /* as cuDriverGetVersion: 13000 is 13.0 */
   char driver_path[256];  /* the library that was opened */
   bool driver_emulated;
-  bool io_uring;              /* rings can be made and a read through one works */
+  bool io_uring;               /* rings can be made and a read through one works */
   bool io_uring_fixed_buffers; /* buffers of 64 KiB can be registered */
   bool io_uring_fixed_files;
-  uint32_t processors;        /* that this process may use */
+  uint32_t processors; /* that this process may use */
   uint32_t device_count;
   uint32_t reserved;
   uint64_t ram_bytes;
-  uint64_t ram_available_bytes;     /* of the machine */
-  uint64_t container_limit_bytes;   /* cgroup v1 or v2; UINT64_MAX for none */
+  uint64_t ram_available_bytes;   /* of the machine */
+  uint64_t container_limit_bytes; /* cgroup v1 or v2; UINT64_MAX for none */
   uint64_t container_used_bytes;
-  uint64_t memlock_limit_bytes;     /* soft RLIMIT_MEMLOCK; UINT64_MAX for none or exempt */
-  uint64_t pinned_limit_bytes;      /* in force */
+  uint64_t memlock_limit_bytes; /* soft RLIMIT_MEMLOCK; UINT64_MAX for none or exempt */
+  uint64_t pinned_limit_bytes;  /* in force */
   char pinned_limit_reason[256];
-  char kernel[128];                 /* system name and release */
-  char huge_pages[64];              /* mode of transparent huge pages */
-  char io_uring_reason[256];        /* why not, or which feature was refused */
+  char kernel[128];          /* system name and release */
+  char huge_pages[64];       /* mode of transparent huge pages */
+  char io_uring_reason[256]; /* why not, or which feature was refused */
   char io_uring_remedy[256];
   char memlock_remedy[256];
   char huge_pages_remedy[256];
@@ -356,20 +356,20 @@ typedef struct sluice_device_info {
   uint8_t uuid[16];
   char pci_bus_id[16];
   int32_t compute_major, compute_minor;
-  uint64_t total_bytes; /* of the device */
-  uint64_t free_bytes;  /* by the driver, now */
+  uint64_t total_bytes;       /* of the device */
+  uint64_t free_bytes;        /* by the driver, now */
   uint64_t granularity_bytes; /* of physical handles */
-  uint64_t limit_bytes; /* the cap in force: the smaller of vram_limit and total - headroom */
-  uint64_t used_bytes;  /* physical memory that sluice holds on it */
+  uint64_t limit_bytes;       /* the cap in force: the smaller of vram_limit and total - headroom */
+  uint64_t used_bytes;        /* physical memory that sluice holds on it */
   uint64_t peak_bytes;
-  uint64_t ring_bytes;  /* of the staging ring; 0 before the first read */
+  uint64_t ring_bytes; /* of the staging ring; 0 before the first read */
   uint32_t ring_slots;
   uint32_t io_workers;
-  int32_t numa_node;    /* -1: unknown */
-  bool integrated;      /* shares its memory with the processor */
+  int32_t numa_node; /* -1: unknown */
+  bool integrated;   /* shares its memory with the processor */
   bool read_only_host_register;
-  bool copy_batches;    /* the driver has cuMemcpyBatchAsync */
-  bool stream_ids;      /* the driver has cuStreamGetId */
+  bool copy_batches; /* the driver has cuMemcpyBatchAsync */
+  bool stream_ids;   /* the driver has cuStreamGetId */
 } sluice_device_info;
 #define SLUICE_DEVICE_INFO_INIT SLUICE_INIT(sluice_device_info)
 
@@ -393,7 +393,8 @@ SLUICE_API sluice_status sluice_stream_forget(sluice_device *device, void *strea
 SLUICE_API sluice_status sluice_stream_synchronize(sluice_device *device, void *stream);
 
 /* Copies device memory to the host after the work queued on `stream`; the host waits for it.
- *   device_address, bytes  a range of mapped device memory. bytes = 0 copies nothing.
+ *   device_address, bytes  a range of mapped device memory; in a buffer of sluice it is checked
+ *                          against the mapped part. bytes = 0 copies nothing.
  *   host  `bytes` writable bytes, pinned or not; NULL only with bytes = 0.
  * Returns: OK; INVALID_ARGUMENT; STREAM_CAPTURING; DRIVER_ERROR; DEVICE_LOST. */
 SLUICE_API sluice_status sluice_copy_to_host(sluice_device *device, uint64_t device_address,
@@ -444,8 +445,8 @@ SLUICE_API uint64_t sluice_buffer_size(const sluice_buffer *buffer);
  *   bytes  1 .. the device's memory.
  * Returns: OK; INVALID_ARGUMENT; STREAM_CAPTURING (it would have to grow); LIMIT_REACHED;
  *          OUT_OF_DEVICE_MEMORY; OUT_OF_ADDRESS_SPACE; OUT_OF_HOST_MEMORY; DRIVER_ERROR. */
-SLUICE_API sluice_status sluice_cast_buffer_get(sluice_device *device, void *stream,
-                                                uint64_t bytes, uint64_t *out_address);
+SLUICE_API sluice_status sluice_cast_buffer_get(sluice_device *device, void *stream, uint64_t bytes,
+                                                uint64_t *out_address);
 
 /* Gives the stream's scratch back once the work queued on it now has passed; waits for nothing.
  * A stream without scratch is no error. Returns: OK; STREAM_CAPTURING; DRIVER_ERROR. */
@@ -483,8 +484,8 @@ typedef struct sluice_file_info {
   uint32_t struct_size;
   uint32_t direct_alignment; /* bytes, of offset, length and memory of a direct read; 0: none */
   uint64_t size_bytes;
-  uint64_t cached_bytes; /* estimate of what is in the page cache; UINT64_MAX: unknown */
-  bool direct_io;        /* a direct read was tried, and worked */
+  uint64_t cached_bytes;      /* estimate of what is in the page cache; UINT64_MAX: unknown */
+  bool direct_io;             /* a direct read was tried, and worked */
   char direct_io_reason[256]; /* what was tried, and what it answered */
 } sluice_file_info;
 #define SLUICE_FILE_INFO_INIT SLUICE_INIT(sluice_file_info)
@@ -509,15 +510,15 @@ typedef struct sluice_read sluice_read;
 /* Starts reading `ranges` (copied). Neighbouring ranges share reads. The copies to the device run
  * after the work that is queued on `stream` now; the host doesn't wait for it.
  *   device     whose ring and copy engine are used; every device address is one of its.
- *   ranges     `count` of them, 1 .. 2^24; their destinations must not overlap.
+ *   ranges     `count` of them, 1 .. 2^24; their device destinations must not overlap
+ *              each other, nor their host destinations (checked).
  *   stream     orders the device destinations.
  * Where the pinned limit or the driver leaves no room for the ring, it is made smaller, and at last
  * of pageable memory: slower, said once in the log and the statistics.
  * Returns: OK; INVALID_ARGUMENT (names the range); STREAM_CAPTURING; OUT_OF_HOST_MEMORY;
  *          NOT_SUPPORTED or NOT_PERMITTED (io_uring was demanded and is refused); DRIVER_ERROR. */
-SLUICE_API sluice_status sluice_read_submit(sluice_device *device,
-                                            const sluice_read_range *ranges, size_t count,
-                                            void *stream, sluice_read **out_read);
+SLUICE_API sluice_status sluice_read_submit(sluice_device *device, const sluice_read_range *ranges,
+                                            size_t count, void *stream, sluice_read **out_read);
 
 /* Waits until every byte is read and every copy is queued, then makes `stream` (that of the
  * submit) wait for the copies: work queued on it afterwards sees the bytes. Host destinations are
@@ -554,28 +555,28 @@ SLUICE_API sluice_status sluice_io_info_get(sluice_device *device, sluice_io_inf
 /* ---- Checkpoints ------------------------------------------------------------------------- */
 
 /* X(name, number, bits of one element, the name in a safetensors header). */
-#define SLUICE_TYPE_LIST(X)                                                                       \
-  X(BOOL, 1, 8, "BOOL")                                                                           \
-  X(U8, 2, 8, "U8")                                                                               \
-  X(I8, 3, 8, "I8")                                                                               \
-  X(U16, 4, 16, "U16")                                                                            \
-  X(I16, 5, 16, "I16")                                                                            \
-  X(U32, 6, 32, "U32")                                                                            \
-  X(I32, 7, 32, "I32")                                                                            \
-  X(U64, 8, 64, "U64")                                                                            \
-  X(I64, 9, 64, "I64")                                                                            \
-  X(F16, 10, 16, "F16")                                                                           \
-  X(BF16, 11, 16, "BF16")                                                                         \
-  X(F32, 12, 32, "F32")                                                                           \
-  X(F64, 13, 64, "F64")                                                                           \
-  X(F8_E4M3, 14, 8, "F8_E4M3")                                                                    \
-  X(F8_E5M2, 15, 8, "F8_E5M2")                                                                    \
-  X(F8_E8M0, 16, 8, "F8_E8M0")                                                                    \
-  X(F4, 17, 4, "F4")                                                                              \
-  X(F6_E2M3, 18, 6, "F6_E2M3")                                                                    \
-  X(F6_E3M2, 19, 6, "F6_E3M2")                                                                    \
-  X(C64, 20, 64, "C64")                                                                           \
-  X(F8_E4M3FNUZ, 21, 8, "F8_E4M3FNUZ")                                                            \
+#define SLUICE_TYPE_LIST(X)            \
+  X(BOOL, 1, 8, "BOOL")                \
+  X(U8, 2, 8, "U8")                    \
+  X(I8, 3, 8, "I8")                    \
+  X(U16, 4, 16, "U16")                 \
+  X(I16, 5, 16, "I16")                 \
+  X(U32, 6, 32, "U32")                 \
+  X(I32, 7, 32, "I32")                 \
+  X(U64, 8, 64, "U64")                 \
+  X(I64, 9, 64, "I64")                 \
+  X(F16, 10, 16, "F16")                \
+  X(BF16, 11, 16, "BF16")              \
+  X(F32, 12, 32, "F32")                \
+  X(F64, 13, 64, "F64")                \
+  X(F8_E4M3, 14, 8, "F8_E4M3")         \
+  X(F8_E5M2, 15, 8, "F8_E5M2")         \
+  X(F8_E8M0, 16, 8, "F8_E8M0")         \
+  X(F4, 17, 4, "F4")                   \
+  X(F6_E2M3, 18, 6, "F6_E2M3")         \
+  X(F6_E3M2, 19, 6, "F6_E3M2")         \
+  X(C64, 20, 64, "C64")                \
+  X(F8_E4M3FNUZ, 21, 8, "F8_E4M3FNUZ") \
   X(F8_E5M2FNUZ, 22, 8, "F8_E5M2FNUZ")
 
 typedef enum sluice_type {
@@ -619,8 +620,8 @@ SLUICE_API sluice_status sluice_checkpoint_info_get(const sluice_checkpoint *che
 
 typedef struct sluice_tensor_info {
   uint32_t struct_size;
-  uint32_t type;      /* sluice_type */
-  const char *name;   /* UTF-8, zero-terminated, lives as long as the checkpoint */
+  uint32_t type;    /* sluice_type */
+  const char *name; /* UTF-8, zero-terminated, lives as long as the checkpoint */
   uint32_t shard;
   uint32_t dimension_count;
   const uint64_t *shape; /* dimension_count values, lives as long as the checkpoint */

@@ -75,7 +75,7 @@ sluice_status publish(Status status) noexcept {
 
 extern "C" {
 
-const char *sluice_status_name(sluice_status status) {
+const char *sluice_status_name(int32_t status) {
   switch (status) {
 #define SLUICE_CASE(name, number, sentence) \
   case SLUICE_##name:                       \
@@ -86,7 +86,7 @@ const char *sluice_status_name(sluice_status status) {
   return "UNKNOWN";
 }
 
-const char *sluice_status_text(sluice_status status) {
+const char *sluice_status_text(int32_t status) {
   switch (status) {
 #define SLUICE_CASE(name, number, sentence) \
   case SLUICE_##name:                       \

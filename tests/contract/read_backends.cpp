@@ -279,6 +279,56 @@ TEST_CASE("pinning refused for good, with any code: the read goes on through pag
   }
 }
 
+TEST_CASE("overlapping destinations are refused, those that touch are not") {
+  const TemporaryFolder folder;
+  write_file(folder.file("f"), "0123456789", 10);
+  Reading reading({SLUICE_IO_AUTO, SLUICE_AUTO, "13000"});
+  reading.open(folder.file("f"), 1 << 20);
+  const auto device = [&](uint64_t at, uint64_t bytes, const char *name) {
+    return sluice_read_range{reading.file, 0, bytes, reading.base() + at, nullptr, name};
+  };
+  const auto refused = [&](const std::vector<sluice_read_range> &ranges) {
+    const sluice_status status = reading.read(ranges);
+    const std::string text = last_error();
+    CHECK(text.find("'one'") != std::string::npos);
+    CHECK(text.find("'two'") != std::string::npos);
+    return status == SLUICE_INVALID_ARGUMENT;
+  };
+  CHECK(refused({device(0, 10, "one"), device(9, 10, "two")}));
+  CHECK(refused({device(200, 10, "one"), device(100, 10, "other"), device(195, 6, "two")}));
+  CHECK(refused({device(7, 1, "one"), device(50, 1, "other"), device(0, 10, "two")}));
+  CHECK(reading.read({device(10, 10, "one"), device(0, 10, "two"), device(5, 0, "empty"),
+                      device(20, 4, "four")}) == SLUICE_OK);
+  char host[20] = {};
+  const auto on_host = [&](int at, uint64_t bytes, const char *name) {
+    return sluice_read_range{reading.file, 0, bytes, 0, host + at, name};
+  };
+  CHECK(refused({on_host(5, 10, "one"), on_host(0, 6, "two")}));
+  CHECK(reading.read({on_host(10, 10, "one"), on_host(0, 10, "two")}) == SLUICE_OK);
+  CHECK(std::string(host, 20) == "01234567890123456789");
+}
+
+TEST_CASE("copying from the unmapped part of a buffer is refused, and nothing is lost") {
+  {
+    Session session;
+    sluice_buffer *half = nullptr;
+    REQUIRE(sluice_buffer_create(session.device, 8 << 20, &half) == SLUICE_OK);
+    REQUIRE(sluice_buffer_grow(half, 2 << 20) == SLUICE_OK);
+    char bytes[2];
+    const auto copy = [&](uint64_t at) {
+      return sluice_copy_to_host(session.device, sluice_buffer_address(half) + at, 2, nullptr,
+                                 bytes);
+    };
+    CHECK(copy((2 << 20) - 1) == SLUICE_INVALID_ARGUMENT);
+    CHECK(last_error().find("mapped part") != std::string::npos);
+    CHECK(copy(4 << 20) == SLUICE_INVALID_ARGUMENT);
+    CHECK(copy((2 << 20) - 2) == SLUICE_OK);
+    sluice_buffer_destroy(half);
+  }
+  CHECK(leaks() == "");
+  CHECK(first_misuse() == "");
+}
+
 TEST_CASE("bad ranges are refused and named") {
   const TemporaryFolder folder;
   write_file(folder.file("f"), "0123456789", 10);
@@ -293,6 +343,7 @@ TEST_CASE("bad ranges are refused and named") {
   refused({reading.file, 1, UINT64_MAX, reading.base(), nullptr, "w"}, "'w'");
   refused({nullptr, 0, 1, reading.base(), nullptr, nullptr}, "no file");
   refused({reading.file, 0, 1, 0, nullptr, nullptr}, "neither");
+  refused({reading.file, 0, 4, UINT64_MAX - 2, nullptr, "w"}, "all addresses");
   sluice_read *read = nullptr;
   CHECK(sluice_read_submit(reading.session.device, nullptr, 1, nullptr, &read) ==
         SLUICE_INVALID_ARGUMENT);

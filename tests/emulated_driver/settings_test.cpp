@@ -163,6 +163,10 @@ TEST_CASE("values that can't be read are refused") {
   CHECK(control().set("VERSION", "-1") == -1);
   CHECK(control().set("GRANULARITY", "3MiB") == -1);
   CHECK(control().set("MISUSE", "maybe") == -1);
+  CHECK(control().set("ABSENT", "vmm,cuNoSuchCall") == -1);
+  CHECK(control().set("FAIL", "cuNoSuchCall:1:2") == -1);
+  CHECK(control().set("ABSENT", "vmm,cuMemcpyBatchAsync") == 0);
+  CHECK(control().set("ABSENT", "") == 0);
 }
 
 TEST_CASE("host access") {

@@ -49,6 +49,13 @@ run doctor absent --driver none --json
 expect_exit 1
 expect_error absent
 expect_json paths.0.error.status NOT_FOUND
+run doctor absent --driver emulated
+expect_exit 1
+grep -q 'Nothing is missing' out && fail 'says that nothing is missing'
+grep -q 'absent.*absent' out && fail 'the path is said twice'
+run doctor --driver emulated
+SLUICE_EMULATED_MEMORI=1GiB run doctor --driver emulated
+grep -q 'SLUICE_EMULATED_MEMORI' err || fail 'a setting with a wrong name is not told'
 # Found through PATH, or under another name, the program still finds the emulated driver beside
 # itself, and never takes one that lies in the current folder.
 mkdir elsewhere

@@ -46,6 +46,19 @@ run generate a.safetensors --size 1MiB --shards 2
 expect_exit 1
 expect_error a.safetensors
 
+# Shards of another checkpoint are not left lying beside the new ones, nor taken away.
+run generate c --size 1MiB --shards 3 --json
+expect_failure INVALID_STATE c -of-00005.safetensors 'remove it first'
+[[ $(ls c/*.safetensors | wc -l) == 5 ]] || fail 'a refused folder was changed'
+run generate c --size 20MiB --tensors 77 --odd --shards 5
+expect_exit 0
+
+run generate huge.safetensors --size 4000TiB --tensors 9 --json
+expect_failure SYSTEM_ERROR 'has room for'
+run generate huge --size 4000TiB --tensors 9 --shards 2 --json
+expect_failure SYSTEM_ERROR 'has room for'
+[[ ! -e huge ]] || fail 'the folder was left behind'
+
 # No room: named, and nothing is left behind, neither the file nor the folder.
 (
   ulimit -f 2000

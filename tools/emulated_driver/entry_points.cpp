@@ -1,7 +1,10 @@
 // The exported symbols, generated from entry_table.inc, and the gate that each of them passes.
 // An entry point is a C function whose assembler name is the row's symbol.
+#include <algorithm>
 #include <cstring>
 #include <mutex>
+#include <new>
+#include <system_error>
 
 #include "gate.h"
 #include "state.h"
@@ -60,13 +63,25 @@ enum RowNumber : unsigned {
   kRowCount
 };
 
+// Running out of the process's own memory is an answer, as a driver gives it.
+template <typename Call>
+CUresult answer_of(Call call) noexcept {
+  try {
+    return call();
+  } catch (const std::bad_alloc &) {
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  } catch (const std::system_error &) {
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+}
+
 // 3: the exported functions.
 #define EMU_EXPORT(function, number, symbol, implementation, ...) \
   extern "C" __attribute__((visibility("default")))               \
   CUresult function(EMU_PARAMETERS(__VA_ARGS__)) __asm__(symbol); \
   extern "C" CUresult function(EMU_PARAMETERS(__VA_ARGS__)) {     \
     if (const Verdict verdict = enter(number)) return *verdict;   \
-    return implementation(EMU_ARGUMENTS(__VA_ARGS__));            \
+    return answer_of([&] { return implementation(EMU_ARGUMENTS(__VA_ARGS__)); }); \
   }
 #define EMU_ROW(symbol, name, since, traits, implementation, ...)                 \
   EMU_EXPORT(EMU_CAT(emulated_entry_, __LINE__), EMU_CAT(kRow, __LINE__), symbol, \
@@ -174,6 +189,10 @@ void set_absent_entry_points(const std::string &comma_separated) {
     any = any || absent;
   }
   any_absent = any;
+}
+
+bool is_entry_point(const std::string &name) {
+  return std::any_of(rows, rows + row_count, [&](const Row &row) { return name == row.name; });
 }
 
 bool entry_point_absent(const Row &row) { return row_states[&row - rows].absent; }

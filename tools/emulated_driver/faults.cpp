@@ -51,6 +51,7 @@ bool parse_fault(const std::string &text, Fault &out) {
     out.times = UINT64_MAX;
   else if (parts.size() == 4 && !parse_number(parts[3], out.times))
     return false;
+  if (parts[0] != "*" && !is_entry_point(parts[0])) return false;
   out.name = parts[0];
   out.code = static_cast<CUresult>(code);
   return true;

@@ -53,6 +53,7 @@ extern std::atomic<bool> faults_armed;
 [[nodiscard]] Verdict injected_fault(const char *name);
 
 void set_absent_entry_points(const std::string &comma_separated);
+bool is_entry_point(const std::string &name);
 bool entry_point_absent(const Row &row);
 uint64_t calls_of(const char *name);
 void clear_calls();

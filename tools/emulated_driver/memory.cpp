@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <system_error>
 
 #include "gate.h"
 #include "state.h"
@@ -229,13 +230,20 @@ void pretouch(Device &device) {
   device.pretouched = true;
   madvise(device.alias, bytes, MADV_HUGEPAGE);
   const unsigned count = std::max(1u, std::min(16u, std::thread::hardware_concurrency()));
+  const auto touch = [&device, bytes, count](unsigned i) {
+    const uint64_t share = round_up(bytes / count + 1, 2u << 20);
+    const uint64_t begin = std::min(bytes, i * share), end = std::min(bytes, begin + share);
+    for (uint64_t at = begin; at < end; at += 4096) device.alias[at] = 0;
+  };
   std::vector<std::thread> threads;
-  for (unsigned i = 0; i < count; ++i)
-    threads.emplace_back([&device, bytes, i, count] {
-      const uint64_t share = round_up(bytes / count + 1, 2u << 20);
-      const uint64_t begin = std::min(bytes, i * share), end = std::min(bytes, begin + share);
-      for (uint64_t at = begin; at < end; at += 4096) device.alias[at] = 0;
-    });
+  threads.reserve(count);
+  for (unsigned i = 0; i < count; ++i) {
+    try {
+      threads.emplace_back(touch, i);
+    } catch (const std::system_error &) {  // no more threads: then here
+      touch(i);
+    }
+  }
   for (std::thread &thread : threads) thread.join();
 }
 

@@ -2,10 +2,14 @@
 // entry points) is handed to its owner.
 #include "settings.h"
 
+#include <unistd.h>
+
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
+#include <string_view>
 
 #include "gate.h"
 
@@ -106,8 +110,10 @@ bool set_absent(const char *text) {
       names += "cuStreamGetId,";
     else if (one == "memcpy_batch")
       names += "cuMemcpyBatchAsync,";
-    else if (!one.empty())
+    else if (is_entry_point(one))
       names.append(one).append(",");
+    else if (!one.empty())
+      return false;
     begin = end + 1;
   }
   settings.absent_features = features;
@@ -157,6 +163,21 @@ const Setter kSetters[] = {
     {"SHARED", set_shared},
 };
 
+// A name that is written wrong would otherwise change nothing, without a word.
+void report_unknown_settings() {
+  constexpr std::string_view kPrefix = "SLUICE_EMULATED_";
+  for (char **entry = environ; *entry; ++entry) {
+    std::string_view text = *entry;
+    if (!text.starts_with(kPrefix)) continue;
+    text = text.substr(kPrefix.size(), text.find('=') - kPrefix.size());
+    const bool known = std::any_of(std::begin(kSetters), std::end(kSetters),
+                                   [&](const Setter &setter) { return setter.name == text; });
+    if (!known)
+      std::fprintf(stderr, "[sluice emulated driver] there is no setting SLUICE_EMULATED_%.*s\n",
+                   static_cast<int>(text.size()), text.data());
+  }
+}
+
 }  // namespace
 
 bool parse_size(const char *text, uint64_t &out) {
@@ -199,6 +220,7 @@ bool apply_setting(const char *name, const char *value) {
 }
 
 void load_settings() {
+  report_unknown_settings();
   for (const Setter &setter : kSetters) {
     const std::string variable = std::string("SLUICE_EMULATED_") + setter.name;
     const char *value = std::getenv(variable.c_str());

@@ -7,6 +7,8 @@
 #include <signal.h>
 #include <sys/prctl.h>
 
+#include <system_error>
+
 #include "gate.h"
 #include "state.h"
 
@@ -63,15 +65,20 @@ void run_stream(Stream &stream) {
   }
 }
 
-void start_thread(Stream &stream) {
+// False where the system gives no thread.
+bool start_thread(Stream &stream) {
   // The application's signals aren't ours to take; faults of our own arrive all the same.
   sigset_t all, old;
   sigfillset(&all);
   for (int keep : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) sigdelset(&all, keep);
   pthread_sigmask(SIG_BLOCK, &all, &old);
-  stream.thread = std::thread([&stream] { run_stream(stream); });
-  pthread_setname_np(stream.thread.native_handle(), "emu-stream");
+  try {
+    stream.thread = std::thread([&stream] { run_stream(stream); });
+    pthread_setname_np(stream.thread.native_handle(), "emu-stream");
+  } catch (const std::system_error &) {
+  }
   pthread_sigmask(SIG_SETMASK, &old, nullptr);
+  return stream.thread.joinable();
 }
 
 bool cheap(const Op &op) { return op.kind == OpKind::record || op.kind == OpKind::nothing; }
@@ -254,13 +261,14 @@ CUresult submit(Stream &stream, Op &op) {
     stream.completed.store(op.sequence, std::memory_order_release);
     return CUDA_SUCCESS;
   }
-  if (writes_host(op)) ++pending_host_writers;
+  if (!stream.thread.joinable() && !start_thread(stream)) {
+    discard(op);
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
   stream.queue.push(op);
+  if (writes_host(op)) ++pending_host_writers;
   stream.submitted.store(op.sequence, std::memory_order_release);
-  if (!stream.thread.joinable())
-    start_thread(stream);
-  else if (stream.sleeping)
-    stream.work.notify_one();
+  if (stream.sleeping) stream.work.notify_one();
   return CUDA_SUCCESS;
 }
 

@@ -181,7 +181,10 @@ void diagnose_paths(const Request &request, const Runtime &runtime, Diagnosis *d
   for (const std::string &path : paths) {
     diagnosis->paths.push_back(diagnose_path(runtime, path));
     const PathFacts &facts = diagnosis->paths.back();
-    if (facts.failure && !request.paths.empty()) diagnosis->failure = facts.failure;
+    if (facts.failure && !request.paths.empty()) {
+      diagnosis->failure = facts.failure;
+      diagnosis->missing.push_back({fmt::format("'{}'", path), "name a file or folder to read"});
+    }
     if (facts.info && !facts.info->direct_io) {
       diagnosis->missing.push_back({fmt::format("direct I/O on '{}'", path),
                                     "a file system that has it (ext4, xfs, btrfs); until then "
@@ -294,7 +297,7 @@ std::string machine_text(const sluice_report &report) {
 
 std::string path_text(const PathFacts &facts) {
   const std::string path = printable(facts.path);
-  if (!facts.info) return row("direct I/O", fmt::format("{}: {}", path, facts.failure->what()));
+  if (!facts.info) return row("direct I/O", facts.failure->what());
   std::string text = fmt::format("{}: {}", path, facts.info->direct_io ? "yes" : "no");
   if (facts.info->direct_io) {
     text += fmt::format(", aligned to {} bytes", facts.info->direct_alignment);

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include <fcntl.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <fmt/format.h>
@@ -260,6 +261,39 @@ std::string index_of(const std::vector<PlannedFile> &files,
   return json + "}}\n";
 }
 
+// ---- Check ---------------------------------------------------------------------------------
+
+std::string shown_folder(const std::string &path) {
+  const std::string folder = std::filesystem::path(path).parent_path().string();
+  return folder.empty() ? "." : folder;
+}
+
+// Better said before gigabytes are written than after.
+void check_room(const std::string &folder, uint64_t bytes) {
+  struct statvfs facts {};
+  if (::statvfs(folder.c_str(), &facts) != 0) return;  // making the file says what is wrong
+  const uint64_t room = uint64_t{facts.f_bavail} * facts.f_frsize;
+  if (bytes > room)
+    throw system_failure(fmt::format("'{}' has room for {}, and {} are to be written", folder,
+                                     human_size(room), human_size(bytes)),
+                         "statvfs", ENOSPC);
+}
+
+// Shards of another checkpoint would lie beside the new ones, in no index.
+void check_strangers(const std::string &folder, const std::vector<PlannedFile> &files) {
+  std::error_code ignored;
+  for (const auto &entry : std::filesystem::directory_iterator(folder, ignored)) {
+    const std::string name = entry.path().filename().string();
+    const bool ours = std::any_of(files.begin(), files.end(),
+                                  [&](const PlannedFile &file) { return file.name == name; });
+    if (!ours && name.ends_with(".safetensors"))
+      throw Failure(sluice_status_name(SLUICE_INVALID_STATE),
+                    fmt::format("'{}' holds '{}', which isn't part of this checkpoint: name "
+                                "another folder, or remove it first",
+                                folder, name));
+  }
+}
+
 // ---- Write ---------------------------------------------------------------------------------
 
 // A file that exists under a temporary name until it is published, and not at all otherwise.
@@ -430,6 +464,7 @@ void generate_file(const GenerateRequest &request, const std::vector<PlannedTens
   if (path.ends_with('/') || std::filesystem::is_directory(path, ignored)) {
     throw UsageError(fmt::format("'{}' is a folder: name a file, or give --shards", path));
   }
+  check_room(shown_folder(path), files.front().data_bytes);
   Progress progress("writing");
   PendingFile file(path);
   write_file(request, files.front(), tensors, &file, &progress, files.front().data_bytes);
@@ -441,6 +476,8 @@ void generate_folder(const GenerateRequest &request, const std::vector<PlannedTe
   const std::string path = trimmed_path(request.path);
   const uint64_t total = files.back().data_start + files.back().data_bytes;
   TargetFolder folder(path);
+  check_strangers(path, files);
+  check_room(path, total);
   Progress progress("writing");
   std::vector<PendingFile> pending;
   for (const PlannedFile &plan : files) {

@@ -159,6 +159,33 @@ TEST_CASE("the cap holds at all times, live, and pooled memory of another size g
   sluice_buffer_destroy(two);
 }
 
+TEST_CASE("a refusal names what there is too little of") {
+  const Clean clean;
+  REQUIRE(fresh_driver("64MiB"));
+  const auto grow = [](uint64_t limit, uint64_t headroom) {
+    sluice_options options = emulated_options();
+    options.vram_limit = limit;
+    options.vram_headroom = headroom;
+    Session session(options);
+    sluice_buffer *buffer = nullptr;
+    REQUIRE(sluice_buffer_create(session.device, kGiB, &buffer) == SLUICE_OK);
+    sluice_buffer_grow(buffer, 66 * kMiB);
+    const std::string text = last_error();
+    CHECK(sluice_buffer_grow(buffer, 2 * kMiB) == SLUICE_OK);
+    sluice_buffer_destroy(buffer);
+    return text;
+  };
+  const auto says = [](const std::string &text, const char *status, const char *word) {
+    CAPTURE(text);
+    CHECK(text.find(status) == 0);
+    CHECK(text.find(word) != std::string::npos);
+  };
+  says(grow(32 * kMiB, 0), "LIMIT_REACHED", "--vram-limit");
+  says(grow(32 * kMiB, 16 * kMiB), "LIMIT_REACHED", "--vram-limit");
+  says(grow(0, 16 * kMiB), "LIMIT_REACHED", "--vram-headroom");
+  says(grow(0, 0), "OUT_OF_DEVICE_MEMORY", "all of the device's 64 MiB");
+}
+
 TEST_CASE("memory is given back only after the work that uses it, and nobody waits for that") {
   const Clean clean;
   Session session;
@@ -242,7 +269,7 @@ TEST_CASE("device memory that runs out names the GPU, and pooled memory is given
     REQUIRE(sluice_buffer_create(session.device, kGiB, &two) == SLUICE_OK);
     REQUIRE(sluice_device_set_vram_limit(session.device, SLUICE_NO_LIMIT) == SLUICE_OK);
     const sluice_status status = sluice_buffer_grow(one, 100 * kMiB);
-    CHECK((status == SLUICE_OUT_OF_DEVICE_MEMORY || status == SLUICE_LIMIT_REACHED));
+    CHECK(status == SLUICE_OUT_OF_DEVICE_MEMORY);
     CHECK(last_error().find("GPU 0") != std::string::npos);
     REQUIRE(sluice_buffer_grow(one, 40 * kMiB) == SLUICE_OK);
     REQUIRE(sluice_buffer_shrink(one, 0) == SLUICE_OK);

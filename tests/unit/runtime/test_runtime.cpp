@@ -48,13 +48,16 @@ TEST_CASE("what is still open keeps its owner open") {
   sluice_buffer *buffer = nullptr;
   REQUIRE(sluice_buffer_create(session.device, 1, &buffer) == SLUICE_OK);
   CHECK(sluice_device_close(session.device) == SLUICE_BUSY);
+  CHECK(support::last_error().find("GPU 0 is still in use: 1 buffer") != std::string::npos);
   CHECK(sluice_runtime_destroy(session.runtime) == SLUICE_BUSY);
+  CHECK(support::last_error().find("1 device") != std::string::npos);
   sluice_buffer_destroy(buffer);
   sluice_file *file = nullptr;
   REQUIRE(sluice_file_open(session.runtime, folder.file("f").c_str(), &file) == SLUICE_OK);
   CHECK(sluice_device_close(session.device) == SLUICE_OK);
   session.device = nullptr;
   CHECK(sluice_runtime_destroy(session.runtime) == SLUICE_BUSY);
+  CHECK(support::last_error().find("1 file (") != std::string::npos);
   CHECK(sluice_file_close(file) == SLUICE_OK);
 }
 

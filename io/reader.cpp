@@ -11,7 +11,7 @@ namespace {
 
 uint32_t wanted_workers(const Runtime &runtime) {
   const uint32_t asked = runtime.options().io_workers;
-  return asked ? asked : std::clamp(runtime.facts().processors / 2, 2u, kDefaultMaxWorkers);
+  return asked ? asked : std::clamp(runtime.facts().processors * 3 / 4, 2u, kDefaultMaxWorkers);
 }
 
 }  // namespace

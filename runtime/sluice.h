@@ -200,7 +200,7 @@ typedef struct sluice_options {
   uint64_t slot; /* bytes of one slot; multiple of 4096, 64 KiB .. 64 MiB; default 2 MiB.
                     SLUICE_SLOT, --slot */
   uint32_t io;   /* sluice_io_backend. SLUICE_IO, --io */
-  uint32_t io_workers; /* reading threads of each device, 1 .. 64; default: half the processors, 2
+  uint32_t io_workers; /* reading threads of each device, 1 .. 64; default: 3 of 4 processors, 2
                           to 12. SLUICE_IO_WORKERS, --io-workers */
   uint32_t direct_io;  /* sluice_switch. auto: direct where the file isn't in the page cache and
                           the file system reads directly. on: wherever it can. SLUICE_DIRECT_IO,

@@ -54,6 +54,8 @@ class UringQueue {
   void register_what_may(std::span<std::byte> fixed_memory) noexcept;
   int fixed_file(ReadOperation &operation) noexcept;
   bool pop(Completion *out) noexcept;
+  Status try_out() noexcept;
+  int enter_ring() noexcept;
   void enter() noexcept;
 
   Runtime &runtime_;

@@ -28,8 +28,8 @@ const char *remedy_for(int error_number) {
   }
 }
 
-Status refused_ring(int error_number) {
-  Status status = system_error("io_uring_setup", error_number, "a ring for reading");
+Status refused_ring(const char *call, int error_number) {
+  Status status = system_error(call, error_number, "a ring for reading");
   ErrorRecord record = status.record();
   // Rings of older kernels, and of users without privileges, count as locked memory.
   if (error_number == ENOMEM) record.code = SLUICE_OUT_OF_LOCKED_MEMORY;
@@ -46,14 +46,25 @@ Result<std::unique_ptr<UringQueue>> UringQueue::create(Runtime &runtime,
   queue->not_taken_.reserve(depth);
   io_uring_params params{};
   if (const int result = os().ring_init(std::max(depth, 4u), &queue->ring_, &params); result < 0)
-    return refused_ring(-result);
+    return refused_ring("io_uring_setup", -result);
   queue->made_ = true;
+  SLUICE_TRY(queue->try_out());
   queue->register_what_may(fixed_memory);
   return queue;
 }
 
 UringQueue::~UringQueue() {
   if (made_) os().ring_exit(&ring_);
+}
+
+// Some containers allow rings to be made and forbid to enter them.
+Status UringQueue::try_out() noexcept {
+  io_uring_prep_nop(io_uring_get_sqe(&ring_));
+  if (const int result = enter_ring(); result < 0) return refused_ring("io_uring_enter", -result);
+  io_uring_cqe *cqe = nullptr;
+  if (io_uring_peek_cqe(&ring_, &cqe) != 0) return refused_ring("io_uring_enter", EIO);
+  io_uring_cqe_seen(&ring_, cqe);
+  return {};
 }
 
 void UringQueue::register_what_may(std::span<std::byte> fixed_memory) noexcept {
@@ -118,17 +129,24 @@ bool UringQueue::pop(Completion *out) noexcept {
   return false;
 }
 
-// Submits what waits and waits for one completion. A ring that keeps failing is broken.
-void UringQueue::enter() noexcept {
+// Submits what waits and waits for one completion. The operations taken, or the error that stays.
+int UringQueue::enter_ring() noexcept {
   int result = 0;
   for (uint32_t attempt = 0; attempt < kMaxReadAttempts; ++attempt) {
     result = os().ring_submit(&ring_, 1);
-    if (result >= 0) {
-      const auto taken = std::min(static_cast<size_t>(result), not_taken_.size());
-      not_taken_.erase(not_taken_.begin(), not_taken_.begin() + static_cast<ptrdiff_t>(taken));
-      return;
-    }
+    if (result >= 0) return result;
     if (attempt > 4) std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+  return result;
+}
+
+// A ring that keeps failing is broken.
+void UringQueue::enter() noexcept {
+  const int result = enter_ring();
+  if (result >= 0) {
+    const auto taken = std::min(static_cast<size_t>(result), not_taken_.size());
+    not_taken_.erase(not_taken_.begin(), not_taken_.begin() + static_cast<ptrdiff_t>(taken));
+    return;
   }
   broken_ = true;
   runtime_.counters().uring_fallbacks.add();

@@ -307,7 +307,7 @@ typedef struct sluice_report {
   int32_t driver_version; /* as cuDriverGetVersion: 13000 is 13.0 */
   char driver_path[256];  /* the library that was opened */
   bool driver_emulated;
-  bool io_uring;               /* rings can be made and a read through one works */
+  bool io_uring;               /* rings can be made, and a request through one works */
   bool io_uring_fixed_buffers; /* buffers of 64 KiB can be registered */
   bool io_uring_fixed_files;
   uint32_t processors; /* that this process may use */

@@ -412,6 +412,30 @@ TEST_CASE("short counts, interruptions and refused flags change nothing but the 
   }
 }
 
+TEST_CASE("rings that may be made and not entered are refused rings") {
+  const TemporaryFolder folder;
+  const auto data = pattern(5000, 3);
+  write_file(folder.file("f"), data.data(), data.size());
+  sluice::OsTable table = sluice::os_native();
+  table.ring_submit = [](io_uring *, unsigned) { return -EPERM; };
+  for (const sluice_io_backend io : {SLUICE_IO_URING, SLUICE_IO_AUTO}) {
+    Reading reading({io, SLUICE_AUTO, "13000"});
+    reading.open(folder.file("f"), 1 << 20);
+    sluice::os_replace(&table);
+    sluice_report report = SLUICE_REPORT_INIT;
+    CHECK(sluice_report_get(reading.session.runtime, &report) == SLUICE_OK);
+    const sluice_status status =
+        reading.read({{reading.file, 0, 5000, reading.base(), nullptr, nullptr}});
+    sluice::os_replace(nullptr);
+    CHECK(!report.io_uring);
+    CHECK(status == (io == SLUICE_IO_URING ? SLUICE_NOT_PERMITTED : SLUICE_OK));
+    if (status == SLUICE_OK)
+      CHECK(reading.device_bytes(0, 5000) == data);
+    else
+      CHECK(last_error().find("io_uring_enter") != std::string::npos);
+  }
+}
+
 TEST_CASE("an error of the disk is reported once, with file, range and code") {
   const TemporaryFolder folder;
   const auto data = pattern(900001, 9);

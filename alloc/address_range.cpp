@@ -28,7 +28,8 @@ AddressRange::AddressRange(AddressRange &&other) noexcept
 AddressRange::~AddressRange() {
   if (address_ == 0) return;
   if (mapped_ != 0)
-    if (DeviceMemory *memory = device_->existing_part<DeviceMemory>()) unmap_from(*memory, 0);
+    if (DeviceMemory *memory = device_->existing_part<DeviceMemory>())
+      unmap_from(*memory, 0, Afterwards::kPool);
   give_back(*device_, "cuMemAddressFree",
             [&] { return device_->cuda().cuMemAddressFree(address_, reserved_); });
 }
@@ -53,13 +54,26 @@ Status AddressRange::grant_access(uint64_t offset, uint64_t bytes) {
                                    fmt::format("access to {}", format_size(bytes)));
 }
 
-Status AddressRange::map_new(DeviceMemory &memory, uint64_t bytes, uint64_t *mapped_end) {
+// Where the driver has no room for a large handle in one piece, several smaller ones may fit.
+Result<PhysicalHandle> AddressRange::take_up_to(DeviceMemory &memory, uint64_t *largest,
+                                                uint64_t wanted) {
   const uint64_t granularity = device_->facts().granularity_bytes;
-  const uint64_t goal = (bytes + granularity - 1) / granularity * granularity;
-  const uint64_t largest = kMaxHandleBytes / granularity * granularity;
-  handles_.reserve(handles_.size() + (goal - mapped_) / largest + 1);
+  for (;;) {
+    const uint64_t bytes = std::min(wanted, *largest);
+    auto handle = memory.take(bytes);
+    if (handle.ok() || handle.status().code() != SLUICE_OUT_OF_DEVICE_MEMORY ||
+        handle.status().record().domain != SLUICE_DOMAIN_CUDA || bytes <= granularity)
+      return handle;
+    *largest = std::max(bytes / 2 / granularity * granularity, granularity);
+  }
+}
+
+Status AddressRange::map_new(DeviceMemory &memory, uint64_t goal, uint64_t *mapped_end) {
+  const uint64_t granularity = device_->facts().granularity_bytes;
+  uint64_t largest = kMaxHandleBytes / granularity * granularity;
   while (*mapped_end < goal) {
-    SLUICE_ASSIGN(const PhysicalHandle handle, memory.take(std::min(goal - *mapped_end, largest)));
+    handles_.reserve(handles_.size() + 1);
+    SLUICE_ASSIGN(const PhysicalHandle handle, take_up_to(memory, &largest, goal - *mapped_end));
     const CUresult result =
         device_->cuda().cuMemMap(address_ + *mapped_end, handle.bytes, 0, handle.handle, 0);
     if (result != CUDA_SUCCESS) {
@@ -75,12 +89,17 @@ Status AddressRange::map_new(DeviceMemory &memory, uint64_t bytes, uint64_t *map
 
 Status AddressRange::map_up_to(DeviceMemory &memory, uint64_t bytes) {
   if (bytes <= mapped_) return {};
+  const uint64_t granularity = device_->facts().granularity_bytes;
+  const uint64_t goal = (bytes + granularity - 1) / granularity * granularity;
+  SLUICE_TRY(memory.check_possible(goal - mapped_));
   const uint64_t before = mapped_;
   uint64_t end = mapped_;
-  Status status = map_new(memory, bytes, &end);
+  Status status = map_new(memory, goal, &end);
   mapped_ = end;
-  if (!status.ok()) unmap_from(memory, before);
-  return status;
+  if (status.ok()) return status;
+  // What the device couldn't give in full is of no use here, but may be to others.
+  unmap_from(memory, before, Afterwards::kRelease);
+  return std::move(status).with_context(fmt::format("mapping {}", format_size(goal - before)));
 }
 
 uint64_t AddressRange::cut_offset(uint64_t bytes) const noexcept {
@@ -92,7 +111,8 @@ uint64_t AddressRange::cut_offset(uint64_t bytes) const noexcept {
   return offset;
 }
 
-void AddressRange::unmap_from(DeviceMemory &memory, uint64_t offset) noexcept {
+void AddressRange::unmap_from(DeviceMemory &memory, uint64_t offset,
+                              Afterwards afterwards) noexcept {
   if (offset >= mapped_) return;
   const bool unmapped = give_back(*device_, "cuMemUnmap", [&] {
     return device_->cuda().cuMemUnmap(address_ + offset, mapped_ - offset);
@@ -103,7 +123,8 @@ void AddressRange::unmap_from(DeviceMemory &memory, uint64_t offset) noexcept {
     handles_.pop_back();
     mapped_ -= handle.bytes;
     // A handle that may still be mapped is never handed to someone else.
-    if (unmapped) memory.put(handle);
+    if (!unmapped) continue;
+    afterwards == Afterwards::kPool ? memory.put(handle) : memory.release(handle);
   }
 }
 

@@ -26,13 +26,15 @@ class AddressRange {
   Status map_up_to(DeviceMemory &memory, uint64_t bytes);
   // The offset to which whole handles let it shrink when `bytes` must stay.
   uint64_t cut_offset(uint64_t bytes) const noexcept;
-  // Unmaps what lies past `offset`, a result of cut_offset. The handles go back to the pool.
-  void unmap_from(DeviceMemory &memory, uint64_t offset) noexcept;
+  // Unmaps what lies past `offset`, a result of cut_offset.
+  enum class Afterwards { kPool, kRelease };  // of the handles
+  void unmap_from(DeviceMemory &memory, uint64_t offset, Afterwards afterwards) noexcept;
 
  private:
   AddressRange(Device &device, uint64_t address, uint64_t bytes)
       : device_(&device), address_(address), reserved_(bytes) {}
-  Status map_new(DeviceMemory &memory, uint64_t bytes, uint64_t *mapped_end);
+  Status map_new(DeviceMemory &memory, uint64_t goal, uint64_t *mapped_end);
+  Result<PhysicalHandle> take_up_to(DeviceMemory &memory, uint64_t *largest, uint64_t wanted);
   Status grant_access(uint64_t offset, uint64_t bytes);
 
   Device *device_;

@@ -14,9 +14,6 @@ namespace sluice {
 
 class GrowableBuffer;
 
-// INVALID_ARGUMENT where the range, which begins in the buffer, passes its mapped part.
-Status check_mapped(const GrowableBuffer &buffer, uint64_t address, uint64_t bytes);
-
 class BufferIndex final : public DevicePart {
  public:
   static constexpr PartSlot kSlot = PartSlot::kBufferIndex;

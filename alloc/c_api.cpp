@@ -1,8 +1,8 @@
 // The memory floor's slice of the C API: thin bodies.
 #include "runtime/c_api.h"
 
-#include "alloc/buffer_index.h"
 #include "alloc/cast_buffers.h"
+#include "alloc/device_range.h"
 #include "alloc/growable_buffer.h"
 #include "alloc/pinned_arenas.h"
 #include "runtime/limits.h"
@@ -140,12 +140,11 @@ sluice_status sluice_copy_to_host(sluice_device *device, uint64_t device_address
     Device &inner = *device->device;
     SLUICE_ASSIGN(auto scope, DriverScope::enter(inner));
     SLUICE_TRY(identify_stream(inner, as_stream(stream)).take_status());
-    std::shared_ptr<GrowableBuffer> source;  // held until the copy has run
-    if (BufferIndex *index = inner.existing_part<BufferIndex>())
-      source = index->find(device_address);
-    if (source) SLUICE_TRY(check_mapped(*source, device_address, bytes));
-    SLUICE_CUDA(inner.driver(), cuMemcpyDtoHAsync, "", host, device_address, bytes,
-                as_stream(stream));
+    // Held until the copy has run.
+    SLUICE_ASSIGN(const auto source, find_device_range(inner, device_address, bytes));
+    SLUICE_CUDA(inner.driver(), cuMemcpyDtoHAsync,
+                fmt::format("{} bytes from {:#x}", bytes, device_address), host, device_address,
+                bytes, as_stream(stream));
     inner.counters().stream_waits.add();
     SLUICE_CUDA(inner.driver(), cuStreamSynchronize, "", as_stream(stream));
     return {};

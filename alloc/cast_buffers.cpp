@@ -54,7 +54,10 @@ Result<uint64_t> CastBuffers::get(CUstream stream, uint64_t bytes) {
 }
 
 Status CastBuffers::free_stream(CUstream stream) {
-  SLUICE_ASSIGN(const StreamKey key, identify_stream(device_, stream));
+  auto identified = identify_stream(device_, stream);
+  if (!identified.ok() && identified.status().record().native_code == CUDA_ERROR_INVALID_HANDLE)
+    return {};  // no stream of this driver, so nothing is kept for it
+  SLUICE_ASSIGN(const StreamKey key, std::move(identified));
   const std::lock_guard lock(mutex_);
   const auto found = std::find_if(entries_.begin(), entries_.end(),
                                   [&](const Entry &entry) { return entry.key == key; });

@@ -82,6 +82,10 @@ Status DeviceMemory::no_room(uint64_t bytes) const {
                format_size(total));
 }
 
+Status DeviceMemory::check_possible(uint64_t bytes) const {
+  return bytes > device_.vram().limit() ? no_room(bytes) : Status();
+}
+
 // Room under the cap: pooled handles go first, then what is retired is waited for.
 Status DeviceMemory::charge(uint64_t bytes) {
   Budget &vram = device_.vram();

@@ -28,9 +28,13 @@ class DeviceMemory final : public DevicePart {
   ~DeviceMemory() override;
   Status close() override;
 
-  // `bytes` is a multiple of the granularity. Takes a pooled one, or makes one.
+  // Refuses what couldn't fit under the cap though all else were given back; before any is made.
+  Status check_possible(uint64_t bytes) const;
+  // `bytes` is a multiple of the granularity. Takes a pooled one, or makes one. Where the driver
+  // has no piece so large, OUT_OF_DEVICE_MEMORY: smaller ones may do.
   Result<PhysicalHandle> take(uint64_t bytes);
-  void put(PhysicalHandle handle) noexcept;  // it is mapped nowhere
+  void put(PhysicalHandle handle) noexcept;      // it is mapped nowhere
+  void release(PhysicalHandle handle) noexcept;  // the same, but to the driver
   uint64_t trim() noexcept;
   void trim_to_limit() noexcept;  // while the cap is passed
 
@@ -40,7 +44,6 @@ class DeviceMemory final : public DevicePart {
   explicit DeviceMemory(Device &device) : device_(device) {}
   bool take_pooled(uint64_t bytes, PhysicalHandle *out) noexcept;
   bool release_one() noexcept;
-  void release(PhysicalHandle handle) noexcept;
   Status charge(uint64_t bytes);
   Status no_room(uint64_t bytes) const;
   Result<PhysicalHandle> make(uint64_t bytes);

@@ -139,7 +139,7 @@ Status GrowableBuffer::shrink(uint64_t bytes) {
 
 void GrowableBuffer::release_tail(uint64_t offset) noexcept {
   const std::lock_guard lock(mutex_);
-  range_.unmap_from(memory_, offset);
+  range_.unmap_from(memory_, offset, AddressRange::Afterwards::kPool);
   if (--waiting_tails_ == 0) tail_events_.clear();
 }
 

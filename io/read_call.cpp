@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "alloc/device_range.h"
 #include "alloc/pinned_arenas.h"
 #include "io/read_check.h"
 #include "io/read_path.h"
@@ -47,30 +48,27 @@ PathTaken path_taken(const Reader &reader, const std::vector<FilePath> &paths) {
   return taken;
 }
 
-// The buffer of ours that a range goes to, held from now on; nullptr: memory of someone else's.
-// Neighbouring ranges mostly go to the same one.
-GrowableBuffer *hold_target(BufferIndex &index, uint64_t address, ReadJob &job) {
+// Checks a device destination and holds the buffer of ours that it lies in. Neighbouring ranges
+// mostly go to the same one.
+Status hold_target(Device &device, uint64_t address, uint64_t bytes, ReadJob &job) {
   const auto has = [&](const auto &target) {
     return address - target->address() < target->max_bytes();
   };
   const auto held = std::find_if(job.targets.rbegin(), job.targets.rend(), has);
-  if (held != job.targets.rend()) return held->get();
+  if (held != job.targets.rend()) return check_mapped(**held, address, bytes);
   job.targets.reserve(job.targets.size() + 1);
-  auto target = index.find(address);
-  if (!target) return nullptr;
+  SLUICE_ASSIGN(auto target, find_device_range(device, address, bytes));
+  if (!target) return {};
   target->read_begins();
   job.targets.push_back(std::move(target));
-  return job.targets.back().get();
+  return {};
 }
 
 Status hold_targets(Device &device, std::span<const sluice_read_range> given, ReadJob &job) {
-  BufferIndex *index = device.existing_part<BufferIndex>();
-  for (size_t i = 0; index && i < given.size(); ++i) {
+  for (size_t i = 0; i < given.size(); ++i) {
     const sluice_read_range &range = given[i];
     if (range.device_address == 0 || range.size_bytes == 0) continue;
-    const GrowableBuffer *target = hold_target(*index, range.device_address, job);
-    if (!target) continue;
-    Status status = check_mapped(*target, range.device_address, range.size_bytes);
+    Status status = hold_target(device, range.device_address, range.size_bytes, job);
     if (!status.ok()) return std::move(status).with_context(range_name(given, i));
   }
   return {};

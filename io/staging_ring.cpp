@@ -84,13 +84,19 @@ Status StagingRing::make_slots() {
 Result<std::unique_ptr<StagingRing>> StagingRing::create(Device &device, uint32_t workers) {
   RingSize size = wanted_size(device.runtime().options(), workers);
   const uint64_t wanted = size.bytes();
-  const uint64_t room = device.runtime().pinned().room();
-  while (size.bytes() > room && shrink(size)) {
+  std::string why;
+  if (const uint64_t room = device.runtime().pinned().room(); size.bytes() > room) {
+    why = fmt::format("the pinned limit of {} ({}) leaves {}",
+                      format_size(device.runtime().pinned().limit()),
+                      device.runtime().pinned_reason(), format_size(room));
+    while (size.bytes() > room && shrink(size)) {
+    }
   }
   for (;;) {
     Status refusal;
     SLUICE_ASSIGN(PinnedMemory memory, make_memory(device, size.bytes(), &refusal));
     if (!refusal.ok() && !is_refusal(refusal)) return refusal;
+    if (!refusal.ok()) why = refusal.record().message;
     if (!refusal.ok() && shrink(size)) continue;
     if (!refusal.ok())
       device.log().write(SLUICE_LOG_WARNING, "ring",
@@ -99,8 +105,8 @@ Result<std::unique_ptr<StagingRing>> StagingRing::create(Device &device, uint32_
                          refusal.record().message);
     if (size.bytes() < wanted) {
       device.counters().ring_shrinks.add();
-      device.log().write(SLUICE_LOG_WARNING, "ring", "the staging ring has {} in place of {}",
-                         format_size(size.bytes()), format_size(wanted));
+      device.log().write(SLUICE_LOG_WARNING, "ring", "the staging ring has {} in place of {}: {}",
+                         format_size(size.bytes()), format_size(wanted), why);
     }
     std::unique_ptr<StagingRing> ring(new StagingRing(
         device, std::move(memory.mapping), std::move(memory.registration), size.slot_bytes));

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 
+#include "alloc/device_range.h"
 #include "prefetch/kernels/cast_core.h"
 #include "prefetch/kernels/image.h"
+#include "runtime/stream_key.h"
 
 namespace sluice {
 namespace {
@@ -23,10 +25,30 @@ Result<uint32_t> cast_type(sluice_type type) {
                sluice_type_name(type));
 }
 
-Status check_address(uint64_t address, uint32_t type, const char *which) {
-  if (address != 0 && address % sluice_cast_type_bytes(type) == 0) return {};
-  return error(SLUICE_INVALID_ARGUMENT, "the {} address {:#x} is not aligned to {}-byte elements",
-               which, address, sluice_cast_type_bytes(type));
+// One side of a cast: a range of device memory, and the buffer of ours that it lies in.
+struct Side {
+  uint64_t address, bytes;
+  std::shared_ptr<GrowableBuffer> buffer;
+};
+
+Result<Side> check_side(Device &device, uint64_t address, uint32_t type, uint64_t count,
+                        const char *which) {
+  const uint64_t width = sluice_cast_type_bytes(type);
+  if (address == 0) return error(SLUICE_INVALID_ARGUMENT, "the {} address is 0", which);
+  if (address % width != 0)
+    return error(SLUICE_INVALID_ARGUMENT, "the {} address {:#x} is not aligned to {}-byte elements",
+                 which, address, width);
+  uint64_t bytes = 0, end = 0;
+  if (__builtin_mul_overflow(count, width, &bytes) || __builtin_add_overflow(address, bytes, &end))
+    return error(SLUICE_INVALID_ARGUMENT, "the {} of {} elements at {:#x} passes all addresses",
+                 which, count, address);
+  auto buffer = find_device_range(device, address, bytes);
+  if (!buffer.ok()) return buffer.take_status().with_context(fmt::format("the {}", which));
+  return Side{address, bytes, buffer.take()};
+}
+
+bool overlap(const Side &a, const Side &b) {
+  return a.address < b.address + b.bytes && b.address < a.address + a.bytes;
 }
 
 }  // namespace
@@ -52,8 +74,13 @@ Status Kernels::cast(uint64_t source, sluice_type source_type, uint64_t target,
   SLUICE_ASSIGN(uint32_t from, cast_type(source_type));
   SLUICE_ASSIGN(uint32_t to, cast_type(target_type));
   if (count == 0) return {};
-  SLUICE_TRY(check_address(source, from, "source"));
-  SLUICE_TRY(check_address(target, to, "target"));
+  SLUICE_ASSIGN(const Side source_side, check_side(device_, source, from, count, "source"));
+  SLUICE_ASSIGN(const Side target_side, check_side(device_, target, to, count, "target"));
+  if (overlap(source_side, target_side))
+    return error(SLUICE_INVALID_ARGUMENT, "the source at {:#x} and the target at {:#x} overlap",
+                 source, target);
+  const Status capture = identify_stream(device_, stream).take_status();
+  if (!capture.ok() && capture.code() != SLUICE_STREAM_CAPTURING) return capture.copy();
   constexpr unsigned kThreads = 256;
   constexpr uint64_t kMaxBlocks = 4096;  // each thread strides over the rest
   const auto blocks =
@@ -61,6 +88,10 @@ Status Kernels::cast(uint64_t source, sluice_type source_type, uint64_t target,
   void *arguments[] = {&source, &target, &count, &from, &to};
   SLUICE_CUDA(device_.driver(), cuLaunchKernel, "sluice_cast", cast_, blocks, 1, 1, kThreads, 1, 1,
               0, stream, arguments, nullptr);
+  // What a graph uses is its owner's to keep.
+  if (!capture.ok()) return {};
+  for (const Side *side : {&source_side, &target_side})
+    if (side->buffer) SLUICE_TRY(side->buffer->use(stream));
   return {};
 }
 

@@ -36,7 +36,7 @@ sluice_status sluice_runtime_destroy(sluice_runtime *runtime) {
 sluice_status sluice_runtime_set_pinned_limit(sluice_runtime *runtime, uint64_t bytes) {
   return guarded([&]() -> Status {
     SLUICE_TRY(need(runtime, "runtime"));
-    runtime->runtime->pinned().set_limit(bytes);
+    runtime->runtime->set_pinned_limit(bytes, "set by sluice_runtime_set_pinned_limit");
     return {};
   });
 }

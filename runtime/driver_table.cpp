@@ -81,6 +81,8 @@ Result<std::string> emulated_path() {
                "the emulated driver was not found; tried {}; give its path: --driver PATH", tried);
 }
 
+constexpr int kOldestDriver = 11080;
+
 constexpr const char *kNoDriverAdvice =
     "install NVIDIA's driver, or choose the emulated one: --driver emulated (no GPU needed)";
 
@@ -99,7 +101,19 @@ OpenDrivers &open_drivers() {
 bool process_is_exiting() noexcept { return exiting.load(std::memory_order_relaxed); }
 bool process_was_forked() noexcept { return forked.load(std::memory_order_relaxed); }
 
+// Before all else, so that what an old driver lacks isn't listed one by one.
+Status Driver::check_version(void *get_version) {
+  const auto ask = reinterpret_cast<PFN_cuDriverGetVersion_v2020>(get_version);
+  if (!ask) return {};
+  if (const CUresult result = ask(&version_); result != CUDA_SUCCESS)
+    return failure("cuDriverGetVersion", result, path_);
+  if (version_ >= kOldestDriver) return {};
+  return error(SLUICE_DRIVER_TOO_OLD, "{} is a driver for CUDA {}.{}; 11.8 or newer is needed",
+               path_, version_ / 1000, version_ % 1000 / 10);
+}
+
 Status Driver::load_rows(void *library) {
+  SLUICE_TRY(check_version(library_symbol(library, "cuDriverGetVersion")));
   const ProcAddress proc(library);
   if (!proc.usable())
     return error(SLUICE_DRIVER_TOO_OLD, "{} has no cuGetProcAddress; 11.8 or newer is needed",
@@ -126,7 +140,6 @@ Status Driver::initialise(bool is_auto) {
     record.message += std::string("; ") + kNoDriverAdvice;
     return Status::from(std::move(record));
   }
-  SLUICE_CUDA(*this, cuDriverGetVersion, path_, &version_);
   return {};
 }
 
@@ -135,7 +148,10 @@ Result<std::unique_ptr<Driver>> Driver::load(const std::string &library_name, bo
   void *library = library_open(library_name.c_str(), &message);
   if (!library) {
     if (is_auto) return error(SLUICE_NO_DRIVER, "no CUDA driver: {}; {}", message, kNoDriverAdvice);
-    return error(SLUICE_NO_DRIVER, "the driver '{}' can't be opened: {}", library_name, message);
+    return error(SLUICE_NO_DRIVER,
+                 "the driver '{}' can't be opened: {}; 'auto', 'emulated' or the path of a driver "
+                 "library are possible",
+                 library_name, message);
   }
   std::unique_ptr<Driver> driver(new Driver);
   driver->path_ = library_path(library, "cuInit");

@@ -64,6 +64,7 @@ namespace sluice {
   R(cuModuleUnload, 2000)                     \
   R(cuModuleGetFunction, 2000)                \
   R(cuLaunchKernel, 4000)                     \
+  R(cuPointerGetAttributes, 7000)             \
   O(cuStreamGetId, 12000)                     \
   O(cuMemcpyBatchAsync, 12080)
 
@@ -89,6 +90,7 @@ class Driver {
  private:
   Driver() = default;
   static Result<std::unique_ptr<Driver>> load(const std::string &library_name, bool is_auto);
+  Status check_version(void *get_version);
   Status load_rows(void *library);
   Status initialise(bool is_auto);
 

@@ -56,6 +56,12 @@ Result<std::unique_ptr<Runtime>> Runtime::create(const sluice_options *given) {
 
 Runtime::~Runtime() = default;
 
+void Runtime::set_pinned_limit(uint64_t bytes, std::string reason) {
+  const std::lock_guard lock(pinned_mutex_);
+  pinned_reason_ = std::move(reason);
+  pinned_.set_limit(bytes);
+}
+
 Result<Device *> Runtime::open_device(uint32_t ordinal) {
   if (!driver_)
     return error(SLUICE_INVALID_STATE, "the runtime was made with driver 'none': it has no GPUs");

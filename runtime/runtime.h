@@ -41,7 +41,11 @@ class Runtime {
   Counters &counters() noexcept { return counters_; }
   Budget &pinned() noexcept { return pinned_; }
   const SystemFacts &facts() const noexcept { return facts_; }
-  const std::string &pinned_reason() const noexcept { return pinned_reason_; }
+  std::string pinned_reason() const {
+    const std::lock_guard lock(pinned_mutex_);
+    return pinned_reason_;
+  }
+  void set_pinned_limit(uint64_t bytes, std::string reason);
   const Driver *driver() const noexcept { return driver_; }  // null with driver "none"
 
   Result<Device *> open_device(uint32_t ordinal);
@@ -61,7 +65,8 @@ class Runtime {
 
   const Options options_;
   const SystemFacts facts_;
-  const std::string pinned_reason_;
+  mutable std::mutex pinned_mutex_;
+  std::string pinned_reason_;
   const Driver *const driver_;
   Log log_;
   Counters counters_;

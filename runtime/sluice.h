@@ -661,7 +661,8 @@ SLUICE_API sluice_status sluice_checkpoint_shard(const sluice_checkpoint *checkp
 SLUICE_API bool sluice_checkpoint_metadata(const sluice_checkpoint *checkpoint, uint64_t index,
                                            const char **out_key, const char **out_value);
 
-/* Called on the loading thread now and then, and once at the end. Return false to cancel. */
+/* Called on the loading thread now and then; then return false to cancel. Called once more when all
+ * has arrived (bytes_done = bytes_total): then the answer changes nothing. */
 typedef bool (*sluice_progress_function)(void *user, uint64_t bytes_done, uint64_t bytes_total);
 
 /* Loads every tensor to its own place in one new buffer, and waits until all copies are queued;
@@ -682,9 +683,12 @@ SLUICE_API sluice_status sluice_checkpoint_load(sluice_checkpoint *checkpoint,
 
 /* Converts `count` elements from one floating-point type to another on the GPU, in stream order:
  * F32, F16 and BF16, each to each; round to nearest even, NaN stays NaN.
- *   source, target  device addresses, aligned to their element; they must not overlap.
- * Returns: OK; INVALID_ARGUMENT; NOT_SUPPORTED (library built without kernels, or no image for
- *          this device); DRIVER_ERROR. */
+ *   source, target  device addresses, aligned to their element; they must not overlap. Buffers of
+ *                   sluice outlive the work, unless the stream is capturing a graph.
+ *   count   0 converts nothing.
+ * Returns: OK; INVALID_ARGUMENT (type, alignment, range, overlap); OUT_OF_HOST_MEMORY;
+ *          NOT_SUPPORTED (library built without kernels, or no image for this device);
+ *          DRIVER_ERROR. */
 SLUICE_API sluice_status sluice_cast(sluice_device *device, uint64_t source,
                                      sluice_type source_type, uint64_t target,
                                      sluice_type target_type, uint64_t count, void *stream);

@@ -14,6 +14,10 @@ uint64_t this_thread_number() noexcept {
   return number;
 }
 
+std::string stream_name(CUstream stream) {
+  return fmt::format("stream {:#x}", reinterpret_cast<uintptr_t>(stream));
+}
+
 }  // namespace
 
 Result<StreamKey> stream_key(const Device &device, CUstream stream) {
@@ -27,7 +31,7 @@ Result<StreamKey> stream_key(const Device &device, CUstream stream) {
     return key;
   }
   unsigned long long id = 0;
-  SLUICE_CUDA(device.driver(), cuStreamGetId, "", stream, &id);
+  SLUICE_CUDA(device.driver(), cuStreamGetId, stream_name(stream), stream, &id);
   key.id = id;
   key.unique = true;
   return key;
@@ -35,9 +39,10 @@ Result<StreamKey> stream_key(const Device &device, CUstream stream) {
 
 Result<StreamKey> identify_stream(const Device &device, CUstream stream) {
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-  SLUICE_CUDA(device.driver(), cuStreamIsCapturing, "", stream, &status);
+  SLUICE_CUDA(device.driver(), cuStreamIsCapturing, stream_name(stream), stream, &status);
   if (status != CU_STREAM_CAPTURE_STATUS_NONE)
-    return error(SLUICE_STREAM_CAPTURING, "the stream is capturing a graph; end the capture first");
+    return error(SLUICE_STREAM_CAPTURING, "{} is capturing a graph; end the capture first",
+                 stream_name(stream));
   return stream_key(device, stream);
 }
 

@@ -329,6 +329,44 @@ TEST_CASE("copying from the unmapped part of a buffer is refused, and nothing is
   CHECK(first_misuse() == "");
 }
 
+// A copy to or from a wrong address costs the context, and the error names nothing.
+TEST_CASE("addresses that aren't memory of the device are refused, and nothing is lost") {
+  REQUIRE(fresh_driver(nullptr, "2"));
+  {
+    const TemporaryFolder folder;
+    Session session;
+    write_file(folder.file("f"), "abcdefgh", 8);
+    sluice_device *other = nullptr;
+    sluice_buffer *buffer = nullptr;
+    sluice_file *file = nullptr;
+    REQUIRE(sluice_device_open(session.runtime, 1, &other) == SLUICE_OK);
+    REQUIRE(sluice_buffer_create(session.device, 4 << 20, &buffer) == SLUICE_OK);
+    REQUIRE(sluice_buffer_grow(buffer, 2 << 20) == SLUICE_OK);
+    REQUIRE(sluice_file_open(session.runtime, folder.file("f").c_str(), &file) == SLUICE_OK);
+    char bytes[8];
+    for (const uint64_t address : {sluice_buffer_address(buffer), uint64_t{0x999000}}) {
+      const sluice_read_range range{file, 0, 8, address, nullptr, "weight"};
+      sluice_read *read = nullptr;
+      CHECK(sluice_read_submit(other, &range, 1, nullptr, &read) == SLUICE_INVALID_ARGUMENT);
+      CHECK(last_error().find("'weight'") != std::string::npos);
+      CHECK(last_error().find("not memory of GPU 1") != std::string::npos);
+      CHECK(sluice_copy_to_host(other, address, 8, nullptr, bytes) == SLUICE_INVALID_ARGUMENT);
+    }
+    // The last byte counts too.
+    const uint64_t before = sluice_buffer_address(buffer) - 4;
+    CHECK(sluice_copy_to_host(session.device, before, 8, nullptr, bytes) ==
+          SLUICE_INVALID_ARGUMENT);
+    CHECK(sluice_copy_to_host(session.device, before + 4, 8, nullptr, bytes) == SLUICE_OK);
+    CHECK(sluice_stream_synchronize(other, nullptr) == SLUICE_OK);
+    sluice_buffer_destroy(buffer);
+    CHECK(sluice_file_close(file) == SLUICE_OK);
+    CHECK(sluice_device_close(other) == SLUICE_OK);
+  }
+  CHECK(leaks() == "");
+  CHECK(first_misuse() == "");
+  CHECK(fresh_driver());
+}
+
 TEST_CASE("bad ranges are refused and named") {
   const TemporaryFolder folder;
   write_file(folder.file("f"), "0123456789", 10);

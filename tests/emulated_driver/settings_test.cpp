@@ -161,12 +161,21 @@ TEST_CASE("values that can't be read are refused") {
   CHECK(control().set("MEMORY", "much") == -1);
   CHECK(control().set("NO_SUCH", "1") == -1);
   CHECK(control().set("VERSION", "-1") == -1);
+  CHECK(control().set("VERSION", "12345") == -1);
   CHECK(control().set("GRANULARITY", "3MiB") == -1);
   CHECK(control().set("MISUSE", "maybe") == -1);
   CHECK(control().set("ABSENT", "vmm,cuNoSuchCall") == -1);
   CHECK(control().set("FAIL", "cuNoSuchCall:1:2") == -1);
   CHECK(control().set("ABSENT", "vmm,cuMemcpyBatchAsync") == 0);
   CHECK(control().set("ABSENT", "") == 0);
+}
+
+TEST_CASE("device memory that the machine has no addresses for is an error, not an end") {
+  REQUIRE(control().reset() == 0);
+  REQUIRE(control().set("MEMORY", "1000TiB") == 0);
+  CHECK(cu().Init(0) == CUDA_ERROR_OUT_OF_MEMORY);
+  REQUIRE(control().set("MEMORY", "64MiB") == 0);
+  CHECK(cu().Init(0) == CUDA_SUCCESS);
 }
 
 TEST_CASE("host access") {

@@ -41,8 +41,9 @@ SLUICE_CONTROL(faults_fired)
 #undef SLUICE_CONTROL
 
 // Counters, peaks and settings of a fresh process; misuse is recorded. Nothing is live.
-inline bool fresh_driver(const char *memory = nullptr) {
+inline bool fresh_driver(const char *memory = nullptr, const char *devices = nullptr) {
   if (emulator::reset()() != 0) return false;
+  if (devices) emulator::set()("DEVICES", devices);
   if (memory) emulator::set()("MEMORY", memory);
   emulator::set()("MISUSE", "log");
   return reinterpret_cast<int (*)(unsigned)>(emulator_symbol("cuInit"))(0) == 0;

@@ -1,6 +1,8 @@
 // The control functions: see control.h. They pass no gate.
 #include "control.h"
 
+#include <unistd.h>
+
 #include <mutex>
 
 #include "gate.h"
@@ -46,7 +48,8 @@ bool anything_live() {
 
 // Runs when the process ends. Looks, and touches nothing: streams' threads may still run.
 __attribute__((destructor)) void at_exit() {
-  if (state.initialized && settings.leaks == LeakReport::all) report_leaks(nullptr, "process exit");
+  if (!state.initialized || state.process != getpid()) return;  // a forked child has its parent's
+  if (settings.leaks == LeakReport::all) report_leaks(nullptr, "process exit");
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // Devices: start-up, names, attributes. Threads: any; the list of devices doesn't change after
 // cuInit.
+#include <unistd.h>
 #include <cstdio>
 #include <cstring>
 
@@ -33,9 +34,15 @@ CUresult init(unsigned flags) {
     auto device = std::make_unique<Device>();
     device->ordinal = i;
     device->bytes = settings.memory_bytes / settings.granularity_bytes * settings.granularity_bytes;
-    create_device_memory(*device);
+    if (!create_device_memory(*device)) {
+      for (const auto &made : state.devices) destroy_device_memory(*made);
+      state.devices.clear();
+      close_shared_use();
+      return CUDA_ERROR_OUT_OF_MEMORY;
+    }
     state.devices.push_back(std::move(device));
   }
+  state.process = getpid();
   state.initialized = true;
   return CUDA_SUCCESS;
 }

@@ -9,6 +9,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <system_error>
 
@@ -199,7 +201,8 @@ void give_access(Mapping &mapping, const CUmemAccessDesc &access) {
 
 }  // namespace
 
-void create_device_memory(Device &device) {
+// False where the system gives no address space for it: said, and nothing is left.
+bool create_device_memory(Device &device) {
   device.fd = memfd_create("emulated-device", MFD_CLOEXEC);
   void *alias = MAP_FAILED;
   if (device.fd >= 0 && ftruncate(device.fd, static_cast<off_t>(device.bytes)) == 0)
@@ -208,14 +211,20 @@ void create_device_memory(Device &device) {
   const int protection = settings.host_access ? PROT_READ | PROT_WRITE : PROT_NONE;
   void *window = mmap(nullptr, device.bytes, protection, MAP_SHARED | MAP_NORESERVE, device.fd, 0);
   if (alias == MAP_FAILED || window == MAP_FAILED) {
-    std::fprintf(stderr, "[sluice emulated driver] can't set up %llu bytes of device memory\n",
-                 static_cast<unsigned long long>(device.bytes));
-    std::abort();
+    std::fprintf(stderr,
+                 "[sluice emulated driver] can't set up %llu bytes of device memory (%s); set a "
+                 "smaller SLUICE_EMULATED_MEMORY\n",
+                 static_cast<unsigned long long>(device.bytes), std::strerror(errno));
+    if (alias != MAP_FAILED) munmap(alias, device.bytes);
+    if (window != MAP_FAILED) munmap(window, device.bytes);
+    if (device.fd >= 0) close(device.fd);
+    return false;
   }
   madvise(alias, device.bytes, MADV_DONTDUMP);
   device.alias = static_cast<char *>(alias);
   device.window = reinterpret_cast<uint64_t>(window);
   device.spans = {{0, device.bytes}};
+  return true;
 }
 
 void destroy_device_memory(Device &device) {

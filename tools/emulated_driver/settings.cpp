@@ -35,6 +35,7 @@ bool set_number(std::atomic<uint64_t> &target, const char *text, uint64_t fallba
 bool set_version(const char *text) {
   uint64_t value = 13000;
   if (*text && (!parse_size(text, value) || value < 10000 || value > 99990)) return false;
+  if (value % 10 != 0 || value % 1000 > 90) return false;  // 1000 * major + 10 * minor
   settings.version = static_cast<int>(value);
   return true;
 }

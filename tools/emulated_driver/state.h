@@ -269,6 +269,7 @@ struct Piece {
 
 struct State {
   std::atomic<bool> initialized{false};
+  int process = 0;  // that called cuInit
   std::mutex contexts_mutex;
   std::vector<std::unique_ptr<Device>> devices;
   Slab<Context, 4096> contexts;
@@ -301,7 +302,7 @@ void forget_thread_contexts();
 void drop_devices();  // reset: nothing live
 
 // ---- memory.cpp --------------------------------------------------------------------------------
-void create_device_memory(Device &device);
+bool create_device_memory(Device &device);
 void destroy_device_memory(Device &device);
 void pretouch(Device &device);
 // The next three need the memory mutex.

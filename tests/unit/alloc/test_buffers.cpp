@@ -279,6 +279,58 @@ TEST_CASE("device memory that runs out names the GPU, and pooled memory is given
   }
 }
 
+// What a refused call had made stayed in the pool, and others found the device full.
+TEST_CASE("a refused growth leaves the device as it was") {
+  const Clean clean;
+  REQUIRE(fresh_driver("64MiB"));
+  Session session;
+  sluice_buffer *buffer = nullptr;
+  REQUIRE(sluice_buffer_create(session.device, kGiB, &buffer) == SLUICE_OK);
+  emulator::set()("FAIL", "cuMemSetAccess:1:999");
+  CHECK(sluice_buffer_grow(buffer, 40 * kMiB) == SLUICE_DRIVER_ERROR);
+  emulator::set()("FAIL", "");
+  CHECK(session.stats().vram_bytes == 0);
+  REQUIRE(sluice_device_set_vram_limit(session.device, 16 * kMiB) == SLUICE_OK);
+  const uint64_t made = session.stats().handles_created;
+  CHECK(sluice_buffer_grow(buffer, 40 * kMiB) == SLUICE_LIMIT_REACHED);
+  CHECK(last_error().find("40 MiB more, with 0 bytes in use") != std::string::npos);
+  CHECK(session.stats().handles_created == made);
+  CHECK(sluice_buffer_grow(buffer, 16 * kMiB) == SLUICE_OK);
+  sluice_buffer_destroy(buffer);
+}
+
+TEST_CASE("where memory is in pieces, smaller handles are made") {
+  const Clean clean;
+  REQUIRE(fresh_driver("64MiB"));
+  Session session;
+  sluice_buffer *parts[3] = {};
+  for (sluice_buffer *&part : parts) {
+    REQUIRE(sluice_buffer_create(session.device, kGiB, &part) == SLUICE_OK);
+    REQUIRE(sluice_buffer_grow(part, 20 * kMiB) == SLUICE_OK);
+  }
+  sluice_buffer_destroy(parts[0]);
+  sluice_buffer_destroy(parts[2]);  // free: 20 MiB, then 24 MiB
+  sluice_buffer *buffer = nullptr;
+  REQUIRE(sluice_buffer_create(session.device, kGiB, &buffer) == SLUICE_OK);
+  CHECK(sluice_buffer_grow(buffer, 44 * kMiB) == SLUICE_OK);
+  sluice_buffer_destroy(buffer);
+  sluice_buffer_destroy(parts[1]);
+}
+
+TEST_CASE("a stream that the driver doesn't know is named, and forgetting it is no error") {
+  const Clean clean;
+  REQUIRE(fresh_driver("64MiB"));
+  Session session;
+  const auto unknown = reinterpret_cast<void *>(uintptr_t{0x1230});
+  uint64_t address = 0;
+  CHECK(sluice_stream_forget(session.device, unknown) == SLUICE_OK);
+  REQUIRE(sluice_cast_buffer_get(session.device, nullptr, 100, &address) == SLUICE_OK);
+  CHECK(sluice_stream_forget(session.device, unknown) == SLUICE_OK);
+  CHECK(sluice_cast_buffer_free_stream(session.device, unknown) == SLUICE_OK);
+  CHECK(sluice_cast_buffer_get(session.device, unknown, 100, &address) == SLUICE_DRIVER_ERROR);
+  CHECK(last_error().find("stream 0x1230") != std::string::npos);
+}
+
 TEST_CASE("a thousand cycles end as the first") {
   const Clean clean;
   Session session;

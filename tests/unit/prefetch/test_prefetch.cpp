@@ -75,6 +75,21 @@ TEST_CASE("casting on the device, each type to each") {
         SLUICE_INVALID_ARGUMENT);
   CHECK(sluice_cast(session.device, source, SLUICE_TYPE_F16, target, SLUICE_TYPE_F16, 0, nullptr) ==
         SLUICE_OK);
+  // A kernel that leaves its memory costs the context: all of this is refused before.
+  const auto halves = [&](uint64_t from, uint64_t to, uint64_t count) {
+    return sluice_cast(session.device, from, SLUICE_TYPE_F16, to, SLUICE_TYPE_F16, count, nullptr);
+  };
+  const uint64_t end = source + sluice_buffer_size(buffer);
+  CHECK(halves(source, target, uint64_t{1} << 63) == SLUICE_INVALID_ARGUMENT);
+  CHECK(halves(end - 2, target, 2) == SLUICE_INVALID_ARGUMENT);
+  CHECK(halves(source, end - 2, 2) == SLUICE_INVALID_ARGUMENT);
+  CHECK(last_error().find("target") != std::string::npos);
+  CHECK(halves(source, source + 4, 4) == SLUICE_INVALID_ARGUMENT);
+  CHECK(last_error().find("overlap") != std::string::npos);
+  CHECK(halves(source, source + 4, 2) == SLUICE_OK);
+  CHECK(halves(0, target, 2) == SLUICE_INVALID_ARGUMENT);
+  CHECK(last_error().find("address is 0") != std::string::npos);
+  CHECK(sluice_stream_synchronize(session.device, nullptr) == SLUICE_OK);
   sluice_buffer_destroy(buffer);
   CHECK(sluice_file_close(file) == SLUICE_OK);
 }

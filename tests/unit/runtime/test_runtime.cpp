@@ -18,6 +18,24 @@ TEST_CASE("a driver that isn't there is named, with what to do") {
   CHECK(sluice_runtime_create(&options, &runtime) == SLUICE_NO_DRIVER);
   CHECK(runtime == nullptr);
   CHECK(last_error().find("/nowhere/libcuda.so.1") != std::string::npos);
+  CHECK(last_error().find("'emulated'") != std::string::npos);
+}
+
+TEST_CASE("a driver that is too old is named by its version") {
+  const TemporaryFolder folder;  // drivers are opened once a path, so each gets one of its own
+  for (const char *version : {"11070", "11000"}) {
+    REQUIRE(fresh_driver());
+    emulator::set()("VERSION", version);
+    const std::string path = folder.file(version);
+    REQUIRE(symlink(SLUICE_EMULATED_DRIVER_PATH, path.c_str()) == 0);
+    sluice_options options = emulated_options();
+    options.driver = path.c_str();
+    Session session(options);
+    CHECK(session.status() == SLUICE_DRIVER_TOO_OLD);
+    CHECK(last_error().find("CUDA 11.") != std::string::npos);
+    CHECK(last_error().find("cuInit") == std::string::npos);
+  }
+  CHECK(fresh_driver());
 }
 
 TEST_CASE("no GPU of that number") {

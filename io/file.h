@@ -54,6 +54,12 @@ class File {
   // A read said that direct reads don't work after all. Remembered and logged once.
   void refuse_direct(int error_number) noexcept;
 
+  // The same for the file system on which the file lies.
+  uint64_t disk() const noexcept { return facts_.disk; }
+  // False once the system has refused to read past the page cache through the buffered descriptor.
+  bool uncached_reads() const noexcept { return uncached_reads_.load(std::memory_order_relaxed); }
+  void refuse_uncached() noexcept { uncached_reads_.store(false, std::memory_order_relaxed); }
+
   // Bytes of the range in the page cache, estimated from samples; UINT64_MAX when unknown.
   uint64_t cached_bytes(uint64_t offset, uint64_t bytes) const;
 
@@ -78,6 +84,7 @@ class File {
   Descriptor buffered_;
   Descriptor direct_;
   std::atomic<DirectVerdict> verdict_{DirectVerdict::kUntried};
+  std::atomic<bool> uncached_reads_{true};
   mutable std::mutex mutex_;
   std::string direct_reason_;
   std::atomic<uint64_t> uses_{0};

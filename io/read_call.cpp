@@ -5,46 +5,42 @@
 #include "alloc/device_range.h"
 #include "alloc/pinned_arenas.h"
 #include "io/read_check.h"
-#include "io/read_path.h"
+#include "io/read_route.h"
 #include "runtime/stream_key.h"
 
 namespace sluice {
 namespace {
 
-// The files of a read, and for each the way that its bytes take.
-struct FilePath {
-  File *file;
-  uint64_t first, end;
-  ReadPath path;
-};
-
 // The index of the range's file. Ranges of one file mostly follow each other.
-size_t path_of(std::vector<FilePath> &paths, const sluice_read_range &range) {
+size_t route_of(std::vector<FileRoute> &routes, const sluice_read_range &range) {
   File *file = range.file->file;
   const uint64_t end = range.file_offset + range.size_bytes;
-  for (size_t i = paths.size(); i-- > 0;) {
-    if (paths[i].file != file) continue;
-    paths[i].first = std::min(paths[i].first, range.file_offset);
-    paths[i].end = std::max(paths[i].end, end);
+  for (size_t i = routes.size(); i-- > 0;) {
+    if (routes[i].file != file) continue;
+    routes[i].first = std::min(routes[i].first, range.file_offset);
+    routes[i].end = std::max(routes[i].end, end);
     return i;
   }
-  paths.push_back({file, range.file_offset, end, {}});
-  return paths.size() - 1;
+  FileRoute route;
+  route.file = file;
+  route.first = range.file_offset;
+  route.end = end;
+  routes.push_back(std::move(route));
+  return routes.size() - 1;
 }
 
-PathTaken path_taken(const Reader &reader, const std::vector<FilePath> &paths) {
+PathTaken path_taken(const Reader &reader, const ReadPlan &plan,
+                     const std::vector<FileRoute> &routes) {
   PathTaken taken;
-  bool by_worker = true;
-  for (const FilePath &path : paths) {
-    taken.direct |= path.path.direct;
-    by_worker &= path.path.by_worker;
-  }
-  taken.uring = reader.uses_uring() && !by_worker;
+  const Options &options = reader.device().runtime().options();
+  const bool by_workers = plan.disk_pieces == 0 && options.io == SLUICE_IO_AUTO;
+  taken.direct = std::any_of(plan.pieces.begin(), plan.pieces.end(),
+                             [](const ReadPiece &piece) { return piece.direct; });
+  taken.uring = reader.uses_uring() && !by_workers;
   taken.reason = taken.uring || !reader.uses_uring()
                      ? reader.backend_reason()
                      : fmt::format("positioned reads on {} threads", reader.worker_count());
-  taken.reason += "; " + paths.front().path.reason;
-  if (paths.size() > 1) taken.reason += fmt::format(" (first of {} files)", paths.size());
+  taken.reason += "; " + describe_routes(plan, routes);
   return taken;
 }
 
@@ -74,32 +70,40 @@ Status hold_targets(Device &device, std::span<const sluice_read_range> given, Re
   return {};
 }
 
-Result<std::vector<ReadRange>> decide_ranges(Device &device, Reader &reader,
-                                             std::span<const sluice_read_range> given,
-                                             ReadJob &job) {
-  std::vector<FilePath> paths;
-  std::vector<size_t> path_indices(given.size());
-  for (size_t i = 0; i < given.size(); ++i) path_indices[i] = path_of(paths, given[i]);
-  job.files.reserve(paths.size());
-  for (FilePath &path : paths) {
-    path.path = choose_path(*path.file, path.first, path.end - path.first);
-    path.file->use_begins();
-    job.files.push_back(path.file);
+std::vector<FileRoute> choose_routes(std::span<const sluice_read_range> given, ReadJob &job) {
+  std::vector<FileRoute> routes;
+  for (const sluice_read_range &range : given) route_of(routes, range);
+  job.files.reserve(routes.size());
+  for (FileRoute &route : routes) {
+    choose_route(route);
+    route.file->use_begins();
+    job.files.push_back(route.file);
   }
-  reader.set_path(path_taken(reader, paths));
-  SLUICE_TRY(hold_targets(device, given, job));
+  return routes;
+}
+
+std::vector<ReadRange> to_ranges(Device &device, std::span<const sluice_read_range> given,
+                                 std::vector<FileRoute> &routes) {
   PinnedArenas *arenas = device.existing_part<PinnedArenas>();
   std::vector<ReadRange> ranges;
   ranges.reserve(given.size());
-  for (size_t i = 0; i < given.size(); ++i) {
-    const sluice_read_range &range = given[i];
-    const ReadPath &path = paths[path_indices[i]].path;
+  for (const sluice_read_range &range : given) {
     auto *host = static_cast<std::byte *>(range.host_address);
     const bool pinned = host && arenas && arenas->contains(host, range.size_bytes);
     ranges.push_back({range.file->file, range.file_offset, range.size_bytes, range.device_address,
-                      host, pinned, path.direct, path.by_worker, range.name});
+                      host, pinned, routes[route_of(routes, range)].direct, range.name});
   }
   return ranges;
+}
+
+Status plan_job(Device &device, Reader &reader, std::span<const sluice_read_range> given,
+                ReadJob &job) {
+  std::vector<FileRoute> routes = choose_routes(given, job);
+  SLUICE_TRY(hold_targets(device, given, job));
+  job.plan = plan_reads(to_ranges(device, given, routes), reader.ring().slot_bytes());
+  place_pieces(job.plan, routes);
+  reader.set_path(path_taken(reader, job.plan, routes));
+  return {};
 }
 
 }  // namespace
@@ -111,8 +115,8 @@ Result<std::unique_ptr<sluice_read>> start_read(Device &device,
   SLUICE_TRY(check_ranges(given));
   SLUICE_ASSIGN(Reader * reader, device.part<Reader>());
   auto read = std::make_unique<sluice_read>(device, *reader, stream);
-  SLUICE_ASSIGN(const auto ranges, decide_ranges(device, *reader, given, read->job));
-  SLUICE_TRY(reader->submit(read->job, ranges));
+  SLUICE_TRY(plan_job(device, *reader, given, read->job));
+  SLUICE_TRY(reader->submit(read->job));
   return read;
 }
 

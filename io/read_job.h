@@ -33,6 +33,10 @@ struct ReadJob {
     targets.clear();
   }
 
+  bool all_taken() const noexcept {
+    return next_disk == plan.disk_pieces && next_cached == plan.pieces.size();
+  }
+
   Device &device;
   const OpenChild open;
   const CUstream stream;
@@ -44,7 +48,8 @@ struct ReadJob {
   std::atomic<uint64_t> done_bytes{0};
 
   bool submitted = false;  // the workers may know it
-  size_t next_piece = 0;
+  size_t next_disk = 0;    // of plan.pieces: below plan.disk_pieces
+  size_t next_cached = 0;  // the others
   size_t in_flight = 0;
   bool finished = false;
   bool cancelled = false;

@@ -13,8 +13,13 @@ ReadStep ReadOperation::again() noexcept {
   return ReadStep::kFailed;
 }
 
-// A flag is given up at the read that failed: first the registered buffer, then direct reads.
+// A flag is given up at the read that failed: the page cache's, the registered buffer, direct
+// reads.
 ReadStep ReadOperation::refused(int number) noexcept {
+  if (next_uncached() && number == EOPNOTSUPP) {
+    file->refuse_uncached();
+    return again();
+  }
   if (fixed) {
     fixed = false;
     return again();

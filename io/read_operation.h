@@ -21,7 +21,8 @@ struct ReadOperation {
   uint32_t length_bytes = 0;
   uint32_t needed_bytes = 0;
   bool direct = false;
-  bool fixed = false;  // the buffer lies in memory that is registered with the ring
+  bool uncached = false;  // what is read buffered shall not stay in the page cache
+  bool fixed = false;     // the buffer lies in memory that is registered with the ring
 
   uint32_t got_bytes = 0;
   uint32_t attempts = 0;  // without progress
@@ -34,6 +35,8 @@ struct ReadOperation {
   uint32_t next_bytes() const noexcept {
     return (direct ? length_bytes : needed_bytes) - got_bytes;
   }
+  // Whether the next read is asked for with the flag.
+  bool next_uncached() const noexcept { return uncached && !direct && file->uncached_reads(); }
   // Goes on buffered where another operation has found that direct reads don't work after all.
   int descriptor() noexcept {
     if (direct && file->direct() < 0) direct = false;

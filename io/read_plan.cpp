@@ -44,7 +44,6 @@ class Planner {
     piece.file = range.file;
     piece.offset = offset;
     piece.direct = range.direct;
-    piece.by_worker = range.by_worker;
     piece.name = range.name;
     piece.first_segment = static_cast<uint32_t>(plan_.segments.size());
     plan_.pieces.push_back(piece);

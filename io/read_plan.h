@@ -19,8 +19,7 @@ struct ReadRange {
   uint64_t device_address = 0;
   std::byte *host = nullptr;
   bool host_pinned = false;  // a copy engine may read from `host`
-  bool direct = false;       // read around the page cache
-  bool by_worker = false;    // copied from the page cache by the worker itself
+  bool direct = false;       // may be read around the page cache
   const char *name = nullptr;
 };
 
@@ -37,7 +36,8 @@ struct ReadPiece {
   uint32_t length_bytes = 0;  // to ask for when direct
   uint32_t needed_bytes = 0;  // that must arrive
   bool direct = false;
-  bool by_worker = false;
+  bool cached = false;        // its bytes are in the page cache
+  bool uncached = false;      // else: they shall not stay there
   std::byte *host = nullptr;  // read straight to here; nullptr: into a slot
   uint32_t first_segment = 0;
   uint32_t segment_count = 0;
@@ -46,7 +46,8 @@ struct ReadPiece {
 };
 
 struct ReadPlan {
-  std::vector<ReadPiece> pieces;
+  std::vector<ReadPiece> pieces;  // those from the disk first, once they are placed
+  size_t disk_pieces = 0;
   std::vector<ReadSegment> segments;
   uint64_t total_bytes = 0;
 };

@@ -47,10 +47,9 @@ void ReadWorker::run() noexcept {
   broken_ = prepare_thread();
   if (!broken_.ok()) broken_ = prepare_thread();
   for (;;) {
-    while (busy_ < in_flight_.size() && begin_next(busy_ == 0)) {
-    }
+    while (busy_ < in_flight_.size() && begin_next(busy_ == 0)) reap();
     if (busy_ != 0) {
-      complete_one();
+      complete(queue_->wait_one());
     } else if (!waiting_.job) {
       return;  // begin_next waited and the reader stops
     }
@@ -73,9 +72,8 @@ bool ReadWorker::begin_next(bool wait) noexcept {
   if (!waiting_.job) return false;
   Slot *slot = nullptr;
   if (!waiting_.piece->host) {
-    const bool from_cache = waiting_.piece->by_worker;
-    const size_t most_pending =
-        from_cache ? kSlotsPerWorker * reader_.worker_count() : reader_.ring().slot_count();
+    const size_t most_pending = waiting_.piece->cached ? kSlotsPerWorker * reader_.worker_count()
+                                                       : reader_.ring().slot_count();
     auto acquired = reader_.ring().acquire(wait, most_pending);
     if (!acquired.ok()) {
       reader_.finish(std::exchange(waiting_, {}), acquired.take_status());
@@ -100,11 +98,13 @@ void ReadWorker::begin(InFlight &entry) noexcept {
   entry.operation.offset = piece.offset;
   entry.operation.length_bytes = piece.length_bytes;
   entry.operation.needed_bytes = piece.needed_bytes;
-  entry.operation.direct = piece.direct && piece.file->direct() >= 0;
+  entry.operation.direct = piece.direct && !entry.taken.buffered && piece.file->direct() >= 0;
+  entry.operation.uncached = piece.uncached || (piece.direct && !entry.operation.direct);
   entry.operation.fixed = queue_ && entry.slot && queue_->fixed_buffers();
   if (!broken_.ok() || entry.taken.job->stopped.load(std::memory_order_relaxed))
     return end(entry, false);
-  const bool by_worker = piece.by_worker && !entry.operation.direct;
+  // Through one ring the page cache is copied by one thread: workers do it side by side.
+  const bool by_worker = piece.cached && device_.runtime().options().io == SLUICE_IO_AUTO;
   if (queue_ && !queue_->broken() && !by_worker) return queue_->submit(entry.operation);
   perform(entry);
 }
@@ -114,15 +114,23 @@ void ReadWorker::perform(InFlight &entry) noexcept {
   operation.fixed = false;
   for (;;) {
     const int descriptor = operation.descriptor();  // first: it decides how much is asked for
-    const int64_t result = os().read_at(descriptor, operation.next_buffer(), operation.next_bytes(),
-                                        operation.next_offset());
+    const auto read = operation.next_uncached() ? os().read_uncached : os().read_at;
+    const int64_t result =
+        read(descriptor, operation.next_buffer(), operation.next_bytes(), operation.next_offset());
     const ReadStep step = operation.advance(static_cast<int>(result));
     if (step != ReadStep::kAgain) return end(entry, step == ReadStep::kDone);
   }
 }
 
-void ReadWorker::complete_one() noexcept {
-  const UringQueue::Completion completion = queue_->wait_one();
+// What the disk has delivered meanwhile is passed on before more is copied from the page cache.
+void ReadWorker::reap() noexcept {
+  UringQueue::Completion completion;
+  if (!queue_ || busy_ == 0) return;
+  queue_->flush();
+  while (busy_ != 0 && queue_->poll_one(&completion)) complete(completion);
+}
+
+void ReadWorker::complete(const UringQueue::Completion &completion) noexcept {
   if (queue_->broken()) reader_.ring_broke();
   const auto found = std::find_if(in_flight_.begin(), in_flight_.end(), [&](const InFlight &entry) {
     return &entry.operation == completion.operation;
@@ -149,6 +157,7 @@ void ReadWorker::end(InFlight &entry, bool read_ok) noexcept {
   ReadJob &job = *entry.taken.job;
   if (read_ok) {
     count(entry);
+    leave_uncached(entry);
     status = deliver(entry);
   } else {
     if (!broken_.ok())
@@ -163,6 +172,13 @@ void ReadWorker::end(InFlight &entry, bool read_ok) noexcept {
   entry.slot = nullptr;
   --busy_;
   reader_.finish(taken, std::move(status));
+}
+
+// Where the system knows no flag for it, what was fetched is dropped once it has been read.
+void ReadWorker::leave_uncached(const InFlight &entry) noexcept {
+  const ReadOperation &operation = entry.operation;
+  if (!operation.uncached || operation.direct || operation.file->uncached_reads()) return;
+  os().drop_cached(operation.file->buffered(), operation.offset, operation.got_bytes);
 }
 
 Status ReadWorker::deliver(InFlight &entry) noexcept {

@@ -40,7 +40,9 @@ class ReadWorker {
   Status prepare_thread() noexcept;
   bool begin_next(bool wait) noexcept;
   void begin(InFlight &entry) noexcept;
-  void complete_one() noexcept;
+  void complete(const UringQueue::Completion &completion) noexcept;
+  void reap() noexcept;
+  void leave_uncached(const InFlight &entry) noexcept;
   void perform(InFlight &entry) noexcept;
   void end(InFlight &entry, bool read_ok) noexcept;
   Status deliver(InFlight &entry) noexcept;

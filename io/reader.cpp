@@ -76,6 +76,7 @@ Status Reader::make_workers() {
     }
     workers_.push_back(std::move(worker));
   }
+  most_at_once_ = uses_uring_ ? ring_->slot_count() : static_cast<uint32_t>(workers_.size());
   return {};
 }
 
@@ -94,8 +95,53 @@ Status Reader::close() {
   return {};
 }
 
-Status Reader::submit(ReadJob &job, std::span<const ReadRange> ranges) {
-  job.plan = plan_reads(ranges, ring_->slot_bytes());
+void Reader::know_disks(const ReadJob &job) {
+  for (size_t i = 0; i < job.plan.disk_pieces; ++i) {
+    const ReadPiece &piece = job.plan.pieces[i];
+    if (i != 0 && job.plan.pieces[i - 1].file == piece.file) continue;
+    if (disk_of(piece)) continue;
+    const bool both_ways = piece.direct && device_.runtime().options().direct_io == SLUICE_AUTO;
+    disks_.push_back({piece.file->disk(), DiskTuner(most_at_once_, both_ways)});
+  }
+}
+
+Reader::Disk *Reader::disk_of(const ReadPiece &piece) noexcept {
+  for (Disk &disk : disks_)
+    if (disk.id == piece.file->disk()) return &disk;
+  return nullptr;
+}
+
+// Half of the room stays for what can be copied from the page cache meanwhile.
+bool Reader::may_read_more(const Disk &disk, const ReadJob &job) const noexcept {
+  const bool cached_left = job.next_cached < job.plan.pieces.size();
+  const uint32_t room = cached_left ? std::max(most_at_once_ / 2, 1u) : most_at_once_;
+  return disk.in_flight < std::min(disk.tuner.depth(), room);
+}
+
+// What is on a disk first: it takes longest.
+Reader::Taken Reader::next_piece() noexcept {
+  for (ReadJob *job : jobs_) {
+    const std::vector<ReadPiece> &pieces = job->plan.pieces;
+    Taken taken{job};
+    if (job->next_disk < job->plan.disk_pieces) {
+      Disk &disk = *disk_of(pieces[job->next_disk]);
+      if (may_read_more(disk, *job)) {
+        taken.piece = &pieces[job->next_disk++];
+        taken.disk = &disk;
+        taken.buffered = disk.tuner.buffered();
+        ++disk.in_flight;
+      }
+    }
+    if (!taken.piece && job->next_cached < pieces.size()) taken.piece = &pieces[job->next_cached++];
+    if (!taken.piece) continue;
+    ++job->in_flight;
+    if (job->all_taken()) jobs_.erase(std::find(jobs_.begin(), jobs_.end(), job));
+    return taken;
+  }
+  return {};
+}
+
+Status Reader::submit(ReadJob &job) {
   SLUICE_ASSIGN(job.start, device_.events().take());
   SLUICE_TRY(job.start.record(job.stream));
   if (job.plan.pieces.empty()) {
@@ -104,6 +150,8 @@ Status Reader::submit(ReadJob &job, std::span<const ReadRange> ranges) {
   }
   {
     const std::lock_guard lock(mutex_);
+    know_disks(job);
+    job.next_cached = job.plan.disk_pieces;
     jobs_.push_back(&job);
     job.submitted = true;
   }
@@ -112,8 +160,7 @@ Status Reader::submit(ReadJob &job, std::span<const ReadRange> ranges) {
 }
 
 void Reader::remove_if_done(ReadJob &job) noexcept {
-  const bool nothing_left =
-      job.next_piece == job.plan.pieces.size() || job.stopped.load(std::memory_order_relaxed);
+  const bool nothing_left = job.all_taken() || job.stopped.load(std::memory_order_relaxed);
   if (!nothing_left) return;
   const auto found = std::find(jobs_.begin(), jobs_.end(), &job);
   if (found != jobs_.end()) jobs_.erase(found);
@@ -124,13 +171,24 @@ void Reader::remove_if_done(ReadJob &job) noexcept {
 
 Reader::Taken Reader::take(bool wait) {
   std::unique_lock lock(mutex_);
-  while (wait && jobs_.empty() && !stopping_) work_.wait(lock);
-  if (jobs_.empty()) return {};
-  ReadJob *job = jobs_.front();
-  const ReadPiece *piece = &job->plan.pieces[job->next_piece++];
-  ++job->in_flight;
-  if (job->next_piece == job->plan.pieces.size()) jobs_.pop_front();
-  return {job, piece};
+  for (;;) {
+    const Taken taken = next_piece();
+    if (taken.job || !wait || (stopping_ && jobs_.empty())) return taken;
+    work_.wait(lock);
+  }
+}
+
+void Reader::disk_read_ended(const Taken &taken, bool ok) noexcept {
+  Disk &disk = *taken.disk;
+  const uint32_t depth = disk.tuner.depth();
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  --disk.in_flight;
+  if (ok)
+    disk.tuner.ended(taken.piece->needed_bytes,
+                     static_cast<uint64_t>(std::chrono::nanoseconds(now).count()));
+  if (disk.in_flight == 0 && jobs_.empty()) disk.tuner.pause();
+  if (jobs_.empty() && !stopping_) return;
+  disk.tuner.depth() > depth || stopping_ ? work_.notify_all() : work_.notify_one();
 }
 
 bool Reader::idle() {
@@ -145,6 +203,7 @@ void Reader::finish(const Taken &taken, Status status) noexcept {
     job.done_bytes.fetch_add(taken.piece->payload_bytes, std::memory_order_relaxed);
   const std::lock_guard lock(mutex_);
   --job.in_flight;
+  if (taken.disk) disk_read_ended(taken, status.ok());
   if (!status.ok() && job.status.ok()) {
     job.status = std::move(status);
     job.stopped.store(true, std::memory_order_relaxed);
@@ -219,6 +278,9 @@ void Reader::set_path(PathTaken taken) {
 PathTaken Reader::last_path() const {
   const std::lock_guard lock(mutex_);
   PathTaken path = last_path_;
+  for (const Disk &disk : disks_)
+    if (const std::string found = disk.tuner.describe(); !found.empty())
+      path.reason += "; the disk: " + found;
   if (path.uring && ring_broke_.load(std::memory_order_relaxed)) {
     path.uring = false;
     path.reason = "positioned reads, since io_uring failed while reading; " + path.reason;

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "io/disk_tuner.h"
 #include "io/read_job.h"
 #include "io/staging_ring.h"
 #include "io/uring_queue.h"
@@ -34,8 +35,8 @@ class Reader final : public DevicePart {
   ~Reader() override;
   Status close() override;
 
-  // The ranges are checked already; the way of each is decided.
-  Status submit(ReadJob &job, std::span<const ReadRange> ranges);
+  // The plan is made for the ring's slots, its pieces are placed.
+  Status submit(ReadJob &job);
   // Until every copy is queued; then orders the job's stream behind them. With a failure: until
   // nothing of the job is in flight. False when `timeout_ms` passed first; 0 waits on.
   bool wait(ReadJob &job, uint32_t timeout_ms);
@@ -53,9 +54,17 @@ class Reader final : public DevicePart {
 
  private:
   friend class ReadWorker;
+  // A disk, by file system: what is read from it at once is bounded.
+  struct Disk {
+    uint64_t id;
+    DiskTuner tuner;
+    uint32_t in_flight = 0;
+  };
   struct Taken {
     ReadJob *job = nullptr;
     const ReadPiece *piece = nullptr;
+    Disk *disk = nullptr;   // nullptr: from the page cache
+    bool buffered = false;  // though a direct read would work
   };
 
   explicit Reader(Device &device);
@@ -72,6 +81,11 @@ class Reader final : public DevicePart {
   void finish(const Taken &taken, Status status) noexcept;
   bool idle();
   void remove_if_done(ReadJob &job) noexcept;
+  void know_disks(const ReadJob &job);
+  Disk *disk_of(const ReadPiece &piece) noexcept;
+  bool may_read_more(const Disk &disk, const ReadJob &job) const noexcept;
+  Taken next_piece() noexcept;
+  void disk_read_ended(const Taken &taken, bool ok) noexcept;
 
   Device &device_;
   std::unique_ptr<StagingRing> ring_;
@@ -84,6 +98,8 @@ class Reader final : public DevicePart {
   mutable std::mutex mutex_;
   std::condition_variable work_;
   std::deque<ReadJob *> jobs_;  // with pieces that nobody has taken
+  std::deque<Disk> disks_;
+  uint32_t most_at_once_ = 1;  // reads that the ring and the threads allow
   bool stopping_ = false;
   PathTaken last_path_;
 };

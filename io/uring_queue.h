@@ -38,6 +38,10 @@ class UringQueue {
 
   // Queues the operation's next read; at most `depth` are in flight. Not on a broken ring.
   void submit(ReadOperation &operation) noexcept;
+  // Hands what was queued to the kernel, without waiting.
+  void flush() noexcept;
+  // A completion that is there already.
+  bool poll_one(Completion *out) noexcept;
   // The next completion; something is in flight.
   Completion wait_one() noexcept;
   // Lets go of the files that the ring holds; nothing is in flight.
@@ -53,10 +57,9 @@ class UringQueue {
   explicit UringQueue(Runtime &runtime) : runtime_(runtime) {}
   void register_what_may(std::span<std::byte> fixed_memory) noexcept;
   int fixed_file(ReadOperation &operation) noexcept;
-  bool pop(Completion *out) noexcept;
   Status try_out() noexcept;
-  int enter_ring() noexcept;
-  void enter() noexcept;
+  int enter_ring(unsigned wait_for) noexcept;
+  void enter(unsigned wait_for) noexcept;
 
   Runtime &runtime_;
   io_uring ring_{};

@@ -60,7 +60,7 @@ UringQueue::~UringQueue() {
 // Some containers allow rings to be made and forbid to enter them.
 Status UringQueue::try_out() noexcept {
   io_uring_prep_nop(io_uring_get_sqe(&ring_));
-  if (const int result = enter_ring(); result < 0) return refused_ring("io_uring_enter", -result);
+  if (const int result = enter_ring(1); result < 0) return refused_ring("io_uring_enter", -result);
   io_uring_cqe *cqe = nullptr;
   if (io_uring_peek_cqe(&ring_, &cqe) != 0) return refused_ring("io_uring_enter", EIO);
   io_uring_cqe_seen(&ring_, cqe);
@@ -111,12 +111,13 @@ void UringQueue::submit(ReadOperation &operation) noexcept {
   else
     io_uring_prep_read(sqe, descriptor, operation.next_buffer(), operation.next_bytes(),
                        operation.next_offset());
+  if (operation.next_uncached()) sqe->rw_flags = kUncachedFlag;
   if (index >= 0) io_uring_sqe_set_flags(sqe, IOSQE_FIXED_FILE);
   io_uring_sqe_set_data(sqe, &operation);
   not_taken_.push_back(&operation);
 }
 
-bool UringQueue::pop(Completion *out) noexcept {
+bool UringQueue::poll_one(Completion *out) noexcept {
   io_uring_cqe *cqe = nullptr;
   unsigned head = 0;
   io_uring_for_each_cqe(&ring_, head, cqe) {
@@ -129,11 +130,11 @@ bool UringQueue::pop(Completion *out) noexcept {
   return false;
 }
 
-// Submits what waits and waits for one completion. The operations taken, or the error that stays.
-int UringQueue::enter_ring() noexcept {
+// Submits what waits, and waits for completions. The operations taken, or the error that stays.
+int UringQueue::enter_ring(unsigned wait_for) noexcept {
   int result = 0;
   for (uint32_t attempt = 0; attempt < kMaxReadAttempts; ++attempt) {
-    result = os().ring_submit(&ring_, 1);
+    result = os().ring_submit(&ring_, wait_for);
     if (result >= 0) return result;
     if (attempt > 4) std::this_thread::sleep_for(std::chrono::microseconds(100));
   }
@@ -141,8 +142,8 @@ int UringQueue::enter_ring() noexcept {
 }
 
 // A ring that keeps failing is broken.
-void UringQueue::enter() noexcept {
-  const int result = enter_ring();
+void UringQueue::enter(unsigned wait_for) noexcept {
+  const int result = enter_ring(wait_for);
   if (result >= 0) {
     const auto taken = std::min(static_cast<size_t>(result), not_taken_.size());
     not_taken_.erase(not_taken_.begin(), not_taken_.begin() + static_cast<ptrdiff_t>(taken));
@@ -156,11 +157,15 @@ void UringQueue::enter() noexcept {
                        std::generic_category().message(-result), -result);
 }
 
+void UringQueue::flush() noexcept {
+  if (!not_taken_.empty() && !broken_) enter(0);
+}
+
 UringQueue::Completion UringQueue::wait_one() noexcept {
   Completion completion;
-  while (!pop(&completion)) {
+  while (!poll_one(&completion)) {
     if (!broken_) {
-      enter();
+      enter(1);
     } else if (!not_taken_.empty()) {
       completion = {not_taken_.back(), 0, false};
       not_taken_.pop_back();

@@ -19,12 +19,15 @@ namespace sluice {
 
 struct FileFacts {
   uint64_t size_bytes = 0;
+  uint64_t disk = 0;  // the same for files of one file system
   bool regular = false;
   bool directory = false;
   uint32_t direct_memory_alignment = 0;  // statx DIOALIGN; 0 with direct_known: refused
   uint32_t direct_offset_alignment = 0;
   bool direct_known = false;
 };
+
+inline constexpr int kUncachedFlag = 0x80;  // RWF_DONTCACHE
 
 enum class Advice { kHugePages, kNoHugePages, kDontFork, kDontDump };
 
@@ -36,6 +39,10 @@ struct OsTable {
   int (*close)(int descriptor);
   int (*file_facts)(int descriptor, FileFacts *out);
   int64_t (*read_at)(int descriptor, void *buffer, size_t bytes, uint64_t offset);
+  // The same, but what had to be fetched doesn't stay in the page cache; -EOPNOTSUPP where the
+  // kernel or the file system can't do that (Linux 6.14; io_uring takes kUncachedFlag).
+  int64_t (*read_uncached)(int descriptor, void *buffer, size_t bytes, uint64_t offset);
+  int (*drop_cached)(int descriptor, uint64_t offset, uint64_t bytes);  // clean pages of the range
   // Bytes of [offset, offset + bytes) in the page cache, or -errno where it can't be told.
   int64_t (*cached_bytes)(int descriptor, uint64_t offset, uint64_t bytes);
   int (*map_memory)(size_t bytes, void **out);  // anonymous, private, not reserved

@@ -58,6 +58,7 @@ int file_facts(int descriptor, FileFacts *out) {
   if (::statx(descriptor, "", AT_EMPTY_PATH, mask, &buffer.known) != 0) return -errno;
   out->size_bytes = buffer.known.stx_size;
   out->regular = S_ISREG(buffer.known.stx_mode);
+  out->disk = uint64_t{buffer.known.stx_dev_major} << 32 | buffer.known.stx_dev_minor;
   out->directory = S_ISDIR(buffer.known.stx_mode);
   out->direct_known = (buffer.known.stx_mask & STATX_DIOALIGN) != 0;
   if (out->direct_known) {
@@ -73,6 +74,17 @@ int file_facts(int descriptor, FileFacts *out) {
 int64_t read_at(int descriptor, void *buffer, size_t bytes, uint64_t offset) {
   const ssize_t got = ::pread(descriptor, buffer, bytes, static_cast<off_t>(offset));
   return got < 0 ? -errno : got;
+}
+
+int64_t read_uncached(int descriptor, void *buffer, size_t bytes, uint64_t offset) {
+  const iovec part{buffer, bytes};
+  const ssize_t got = ::preadv2(descriptor, &part, 1, static_cast<off_t>(offset), kUncachedFlag);
+  return got < 0 ? -errno : got;
+}
+
+int drop_cached(int descriptor, uint64_t offset, uint64_t bytes) {
+  return -::posix_fadvise(descriptor, static_cast<off_t>(offset), static_cast<off_t>(bytes),
+                          POSIX_FADV_DONTNEED);
 }
 
 struct CachestatRange {
@@ -206,25 +218,12 @@ int completion(int result) { return result; }
 }  // namespace
 
 const OsTable &os_native() noexcept {
-  static constexpr OsTable table{open_read,
-                                 reopen_direct,
-                                 close_descriptor,
-                                 file_facts,
-                                 read_at,
-                                 cached_bytes,
-                                 map_memory,
-                                 unmap_memory,
-                                 advise,
-                                 ring_init,
-                                 ring_register_buffers,
-                                 ring_register_files,
-                                 ring_update_file,
-                                 ring_submit,
-                                 ring_exit,
-                                 thread_start,
-                                 thread_detach,
-                                 thread_join,
-                                 completion};
+  static constexpr OsTable table{
+      open_read,     reopen_direct, close_descriptor,      file_facts,          read_at,
+      read_uncached, drop_cached,   cached_bytes,          map_memory,          unmap_memory,
+      advise,        ring_init,     ring_register_buffers, ring_register_files, ring_update_file,
+      ring_submit,   ring_exit,     thread_start,          thread_detach,       thread_join,
+      completion};
   return table;
 }
 

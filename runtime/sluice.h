@@ -202,9 +202,10 @@ typedef struct sluice_options {
   uint32_t io;   /* sluice_io_backend. SLUICE_IO, --io */
   uint32_t io_workers; /* reading threads of each device, 1 .. 64; default: 3 of 4 processors, 2
                           to 12. SLUICE_IO_WORKERS, --io-workers */
-  uint32_t direct_io;  /* sluice_switch. auto: direct where the file isn't in the page cache and
-                          the file system reads directly. on: wherever it can. SLUICE_DIRECT_IO,
-                          --direct-io */
+  uint32_t direct_io;  /* sluice_switch. auto: what isn't in the page cache is read directly where
+                          the file system can and measurement doesn't favour buffered reads; it
+                          doesn't stay in the page cache either way. on: wherever it can. off:
+                          through the page cache, where it stays. SLUICE_DIRECT_IO, --direct-io */
   uint32_t fast_disk;  /* sluice_switch. May bytes without a pin leave RAM to be read again from
                           disk? Recorded for placement; loading whole checkpoints doesn't ask it.
                           SLUICE_FAST_DISK, --fast-disk (without a value: on) */

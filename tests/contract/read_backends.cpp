@@ -24,7 +24,7 @@ struct Way {
 std::vector<Way> ways() {
   std::vector<Way> all;
   for (const sluice_io_backend io : {SLUICE_IO_AUTO, SLUICE_IO_URING, SLUICE_IO_THREADS})
-    for (const sluice_switch direct : {SLUICE_ON, SLUICE_OFF})
+    for (const sluice_switch direct : {SLUICE_ON, SLUICE_OFF, SLUICE_AUTO})
       for (const char *version : {"11080", "12040", "12080", "13000"})
         all.push_back({io, direct, version});
   return all;

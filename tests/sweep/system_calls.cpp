@@ -53,6 +53,8 @@ const OsTable &faulty() {
                              Row<&OsTable::close>::call,
                              Row<&OsTable::file_facts>::call,
                              Row<&OsTable::read_at>::call,
+                             Row<&OsTable::read_uncached>::call,
+                             Row<&OsTable::drop_cached>::call,
                              Row<&OsTable::cached_bytes>::call,
                              Row<&OsTable::map_memory>::call,
                              Row<&OsTable::unmap_memory>::call,

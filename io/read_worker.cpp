@@ -9,7 +9,7 @@
 namespace sluice {
 
 Result<std::unique_ptr<ReadWorker>> ReadWorker::create(Reader &reader, uint32_t index,
-                                                       std::unique_ptr<UringQueue> queue,
+                                                       std::unique_ptr<AsyncQueue> queue,
                                                        uint32_t depth) {
   std::unique_ptr<ReadWorker> worker(new ReadWorker(reader, index, std::move(queue), depth));
   SLUICE_CUDA(reader.device().driver(), cuStreamCreate, "a copy stream", &worker->stream_,
@@ -122,7 +122,7 @@ void ReadWorker::perform(InFlight &entry) noexcept {
 }
 
 void ReadWorker::complete_one() noexcept {
-  const UringQueue::Completion completion = queue_->wait_one();
+  const AsyncQueue::Completion completion = queue_->wait_one();
   if (queue_->broken()) reader_.ring_broke();
   const auto found = std::find_if(in_flight_.begin(), in_flight_.end(), [&](const InFlight &entry) {
     return &entry.operation == completion.operation;

@@ -221,6 +221,11 @@ const OsTable &os_native() noexcept {
                                  ring_update_file,
                                  ring_submit,
                                  ring_exit,
+                                 nullptr,  // ports
+                                 nullptr,
+                                 nullptr,
+                                 nullptr,
+                                 nullptr,
                                  thread_start,
                                  thread_detach,
                                  thread_join,
@@ -232,6 +237,8 @@ size_t page_bytes() noexcept {
   static const size_t bytes = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
   return bytes;
 }
+
+void watch_forks(void (*in_child)()) { pthread_atfork(nullptr, nullptr, in_child); }
 
 std::string own_folder() {
   Dl_info info{};
@@ -247,6 +254,9 @@ std::string own_folder() {
 }
 
 const char *environment(const char *name) noexcept { return ::secure_getenv(name); }
+
+const char *const kDriverLibrary = "libcuda.so.1";
+const char *const kEmulatedDriverLibrary = "libsluice_emulated_driver.so";
 
 void *library_open(const char *path, std::string *out_message) {
   void *library = ::dlopen(path, RTLD_NOW | RTLD_LOCAL);

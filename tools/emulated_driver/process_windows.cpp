@@ -1,0 +1,19 @@
+#include "process.h"
+
+#include <stdlib.h>
+
+#include <system_error>
+
+namespace emulated {
+
+char **environment_entries() { return _environ; }
+
+bool start_quiet_thread(std::thread &thread, void (*body)(void *), void *argument) {
+  try {
+    thread = std::thread([body, argument] { body(argument); });
+  } catch (const std::system_error &) {
+  }
+  return thread.joinable();
+}
+
+}  // namespace emulated

@@ -9,6 +9,8 @@
 
 namespace emulated {
 
+const bool kEndingThreadsMayJoin = true;
+
 char **environment_entries() { return environ; }
 
 bool start_quiet_thread(std::thread &thread, void (*body)(void *), void *argument) {

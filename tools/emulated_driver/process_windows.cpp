@@ -6,6 +6,8 @@
 
 namespace emulated {
 
+const bool kEndingThreadsMayJoin = false;
+
 char **environment_entries() { return _environ; }
 
 bool start_quiet_thread(std::thread &thread, void (*body)(void *), void *argument) {

@@ -111,13 +111,15 @@ void reap(Context &context) {
   }
 }
 
+void retire(Stream &stream) {
+  std::lock_guard lock(stream.mutex);
+  stream.live = false;
+  stream.retiring = true;
+}
+
 void destroy_stream(Stream &stream) {
   Context &context = *stream.context;
-  {
-    std::lock_guard lock(stream.mutex);
-    stream.live = false;
-    stream.retiring = true;
-  }
+  retire(stream);
   reap(context);
 }
 
@@ -132,8 +134,10 @@ Stream *thread_stream(Context &context) {
 
 ThreadStreams::~ThreadStreams() {
   for (const Entry &entry : entries)
-    if (entry.context->live && entry.stream->live && entry.stream->id == entry.id)
-      destroy_stream(*entry.stream);
+    if (entry.context->live && entry.stream->live && entry.stream->id == entry.id) {
+      // Where it can't be reaped, the next stream that is made or destroyed does that.
+      kEndingThreadsMayJoin ? destroy_stream(*entry.stream) : retire(*entry.stream);
+    }
   entries.clear();
 }
 

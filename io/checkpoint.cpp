@@ -90,7 +90,7 @@ Result<Listing> list_directory(const std::string &path) {
     if (name.ends_with(kShardEnding)) out.shards.push_back(name);
     if (name.ends_with(".safetensors.index.json")) out.indexes.push_back(name);
   }
-  if (code) return system_error("readdir", code.value(), path);
+  if (code) return system_error("readdir", code.default_error_condition().value(), path);
   std::sort(out.shards.begin(), out.shards.end());
   std::sort(out.indexes.begin(), out.indexes.end());
   return out;
@@ -123,7 +123,7 @@ Status Checkpoint::open_any(Runtime &runtime, const std::string &path) {
   if (facts.type() == fs::file_type::not_found) {
     return error(SLUICE_NOT_FOUND, "no such file or directory: '{}'", path);
   }
-  if (code) return system_error("stat", code.value(), path);
+  if (code) return system_error("stat", code.default_error_condition().value(), path);
   if (fs::is_directory(facts)) return open_directory(runtime, path);
   return path.ends_with(kIndexEnding) ? open_index(runtime, path) : open_single(runtime, path);
 }
@@ -137,7 +137,7 @@ Status Checkpoint::open_directory(Runtime &runtime, const std::string &path) {
   const std::string index = join(path, kIndexName);
   std::error_code code;
   if (fs::exists(to_path(index), code)) return open_index(runtime, index);
-  if (code) return system_error("stat", code.value(), index);
+  if (code) return system_error("stat", code.default_error_condition().value(), index);
   SLUICE_ASSIGN(const Listing listing, list_directory(path));
   if (listing.shards.size() != 1) return nothing_to_open(path, listing);
   return open_single(runtime, join(path, listing.shards.front()));

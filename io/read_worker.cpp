@@ -9,7 +9,7 @@
 namespace sluice {
 
 Result<std::unique_ptr<ReadWorker>> ReadWorker::create(Reader &reader, uint32_t index,
-                                                       std::unique_ptr<UringQueue> queue,
+                                                       std::unique_ptr<AsyncQueue> queue,
                                                        uint32_t depth) {
   std::unique_ptr<ReadWorker> worker(new ReadWorker(reader, index, std::move(queue), depth));
   SLUICE_CUDA(reader.device().driver(), cuStreamCreate, "a copy stream", &worker->stream_,
@@ -124,13 +124,13 @@ void ReadWorker::perform(InFlight &entry) noexcept {
 
 // What the disk has delivered meanwhile is passed on before more is copied from the page cache.
 void ReadWorker::reap() noexcept {
-  UringQueue::Completion completion;
+  AsyncQueue::Completion completion;
   if (!queue_ || busy_ == 0) return;
   queue_->flush();
   while (busy_ != 0 && queue_->poll_one(&completion)) complete(completion);
 }
 
-void ReadWorker::complete(const UringQueue::Completion &completion) noexcept {
+void ReadWorker::complete(const AsyncQueue::Completion &completion) noexcept {
   if (queue_->broken()) reader_.ring_broke();
   const auto found = std::find_if(in_flight_.begin(), in_flight_.end(), [&](const InFlight &entry) {
     return &entry.operation == completion.operation;

@@ -14,7 +14,7 @@ class ReadWorker {
  public:
   // Needs the device's context current.
   static Result<std::unique_ptr<ReadWorker>> create(Reader &reader, uint32_t index,
-                                                    std::unique_ptr<UringQueue> queue,
+                                                    std::unique_ptr<AsyncQueue> queue,
                                                     uint32_t depth);
   ~ReadWorker();  // joined before
 
@@ -29,7 +29,7 @@ class ReadWorker {
     Slot *slot = nullptr;
   };
 
-  ReadWorker(Reader &reader, uint32_t index, std::unique_ptr<UringQueue> queue, uint32_t depth)
+  ReadWorker(Reader &reader, uint32_t index, std::unique_ptr<AsyncQueue> queue, uint32_t depth)
       : reader_(reader),
         device_(reader.device()),
         index_(index),
@@ -40,7 +40,7 @@ class ReadWorker {
   Status prepare_thread() noexcept;
   bool begin_next(bool wait) noexcept;
   void begin(InFlight &entry) noexcept;
-  void complete(const UringQueue::Completion &completion) noexcept;
+  void complete(const AsyncQueue::Completion &completion) noexcept;
   void reap() noexcept;
   void leave_uncached(const InFlight &entry) noexcept;
   void perform(InFlight &entry) noexcept;
@@ -55,7 +55,7 @@ class ReadWorker {
   Reader &reader_;
   Device &device_;
   const uint32_t index_;
-  std::unique_ptr<UringQueue> queue_;
+  std::unique_ptr<AsyncQueue> queue_;
   std::vector<InFlight> in_flight_;
   uint32_t busy_ = 0;
   Reader::Taken waiting_;  // a piece that found no free slot yet

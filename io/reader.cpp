@@ -29,7 +29,7 @@ Result<std::unique_ptr<Reader>> Reader::create(Device &device) {
 }
 
 // One ring a worker; all of them or none.
-Status Reader::choose_backend(uint32_t workers, std::vector<std::unique_ptr<UringQueue>> *queues) {
+Status Reader::choose_backend(uint32_t workers, std::vector<std::unique_ptr<AsyncQueue>> *queues) {
   Runtime &runtime = device_.runtime();
   queues->resize(workers);
   if (runtime.options().io == SLUICE_IO_THREADS) {
@@ -38,31 +38,31 @@ Status Reader::choose_backend(uint32_t workers, std::vector<std::unique_ptr<Urin
   }
   const uint32_t depth = std::max(2u, ring_->slot_count() / workers);
   for (auto &queue : *queues) {
-    auto made = UringQueue::create(runtime, ring_->memory(), depth);
+    auto made = AsyncQueue::create(runtime, ring_->memory(), depth);
     if (made.ok()) {
       queue = made.take();
       continue;
     }
     if (runtime.options().io == SLUICE_IO_URING) return made.take_status();
     runtime.counters().uring_fallbacks.add();
-    runtime.log().write(SLUICE_LOG_WARNING, "io", "positioned reads take the place of io_uring: {}",
-                        made.status().record().message);
-    backend_reason_ =
-        "positioned reads on threads, since io_uring is refused: " + made.status().record().message;
+    runtime.log().write(SLUICE_LOG_WARNING, "io", "positioned reads take the place of {}: {}",
+                        AsyncQueue::name(), made.status().record().message);
+    backend_reason_ = fmt::format("positioned reads on threads, since {} is refused: {}",
+                                  AsyncQueue::name(), made.status().record().message);
     for (auto &other : *queues) other.reset();
     return {};
   }
   uses_uring_ = true;
   fixed_buffers_ = std::all_of(queues->begin(), queues->end(),
                                [](const auto &queue) { return queue->fixed_buffers(); });
-  backend_reason_ = fmt::format("io_uring, {} rings of depth {}{}", workers, depth,
+  backend_reason_ = fmt::format("{}, {} queues of depth {}{}", AsyncQueue::name(), workers, depth,
                                 fixed_buffers_ ? " with registered buffers" : "");
   return {};
 }
 
 Status Reader::make_workers() {
   const uint32_t count = std::min(wanted_workers(device_.runtime()), ring_->slot_count());
-  std::vector<std::unique_ptr<UringQueue>> queues;
+  std::vector<std::unique_ptr<AsyncQueue>> queues;
   SLUICE_TRY(choose_backend(count, &queues));
   const uint32_t depth = std::max(2u, ring_->slot_count() / count);
   workers_.reserve(count);
@@ -283,7 +283,8 @@ PathTaken Reader::last_path() const {
       path.reason += "; the disk: " + found;
   if (path.uring && ring_broke_.load(std::memory_order_relaxed)) {
     path.uring = false;
-    path.reason = "positioned reads, since io_uring failed while reading; " + path.reason;
+    path.reason = fmt::format("positioned reads, since {} failed while reading; {}",
+                              AsyncQueue::name(), path.reason);
   }
   return path;
 }

@@ -12,10 +12,10 @@
 #include <string>
 #include <vector>
 
+#include "io/async_queue.h"
 #include "io/disk_tuner.h"
 #include "io/read_job.h"
 #include "io/staging_ring.h"
-#include "io/uring_queue.h"
 
 namespace sluice {
 
@@ -69,7 +69,7 @@ class Reader final : public DevicePart {
 
   explicit Reader(Device &device);
   Status make_workers();
-  Status choose_backend(uint32_t workers, std::vector<std::unique_ptr<UringQueue>> *queues);
+  Status choose_backend(uint32_t workers, std::vector<std::unique_ptr<AsyncQueue>> *queues);
   // None of these throws: a job that has begun to settle is always settled.
   Status make_wait(ReadJob &job) noexcept;
   void settle(ReadJob &job) noexcept;

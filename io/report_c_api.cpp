@@ -33,7 +33,7 @@ void report_memory(Runtime &runtime, const SystemFacts &facts, sluice_report &re
 }
 
 void report_uring(Runtime &runtime, sluice_report &report) {
-  const UringFacts facts = probe_uring(runtime);
+  const AsyncQueueFacts facts = probe_async_queue(runtime);
   report.io_uring = facts.works;
   report.io_uring_fixed_buffers = facts.fixed_buffers;
   report.io_uring_fixed_files = facts.fixed_files;

@@ -1,7 +1,5 @@
 #include "runtime/driver_table.h"
 
-#include <pthread.h>
-
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
@@ -20,7 +18,7 @@ std::atomic<bool> forked{false};
 void watch_process() {
   static const bool watching = [] {
     std::atexit([] { exiting.store(true, std::memory_order_relaxed); });
-    pthread_atfork(nullptr, nullptr, [] { forked.store(true, std::memory_order_relaxed); });
+    watch_forks([] { forked.store(true, std::memory_order_relaxed); });
     return true;
   }();
   static_cast<void>(watching);
@@ -56,9 +54,6 @@ class ProcAddress {
   PFN_cuGetProcAddress_v11030 plain_;
 };
 
-constexpr const char *kEmulatedFile = "libsluice_emulated_driver.so";
-constexpr const char *kRealDriver = "libcuda.so.1";
-
 // The emulated driver stands beside the library, or in lib/sluice of the same installation.
 Result<std::string> emulated_path() {
   const std::string folder = own_folder();
@@ -69,7 +64,7 @@ Result<std::string> emulated_path() {
                  "can't be told; give its path: --driver PATH");
   std::string tried;
   for (const char *place : {"", "sluice/", "../lib/sluice/", "../lib/x86_64-linux-gnu/sluice/"}) {
-    std::string path = folder + "/" + place + kEmulatedFile;
+    std::string path = folder + "/" + place + kEmulatedDriverLibrary;
     const int descriptor = os_native().open_read(path.c_str());
     if (descriptor >= 0) {
       os_native().close(descriptor);
@@ -167,7 +162,7 @@ Result<const Driver *> Driver::open(const std::string &choice) {
   const bool is_auto = choice.empty() || choice == "auto";
   std::string library_name = choice;
   if (is_auto) {
-    library_name = kRealDriver;
+    library_name = kDriverLibrary;
   } else if (choice == "emulated") {
     SLUICE_ASSIGN(library_name, emulated_path());
   }

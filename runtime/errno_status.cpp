@@ -34,7 +34,9 @@ Meaning meaning_of(int error_number) {
     case EIO:
     case ENXIO:
     case ENODEV:
+#ifdef ESTALE
     case ESTALE:
+#endif
       return {SLUICE_IO_ERROR, "the disk or its connection failed; see the kernel's log"};
     case EISDIR:
       return {SLUICE_INVALID_ARGUMENT, "it is a directory"};

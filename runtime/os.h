@@ -29,9 +29,16 @@ struct FileFacts {
 
 inline constexpr int kUncachedFlag = 0x80;  // RWF_DONTCACHE
 
+// One read on its way through a completion port; stays where it is until its completion was seen.
+struct PortRead {
+  alignas(8) unsigned char system[32] = {};
+  void *owner = nullptr;
+};
+
 enum class Advice { kHugePages, kNoHugePages, kDontFork, kDontDump };
 
-// All functions return 0 or a count, or a negated errno; none throws.
+// All functions return 0 or a count, or a negated errno; none throws. Rows of what this system
+// doesn't have are null: rings are Linux's, ports are Windows'.
 struct OsTable {
   int (*open_read)(const char *path);
   // Another descriptor of the same file, for direct reads; never of what the path leads to now.
@@ -54,6 +61,13 @@ struct OsTable {
   int (*ring_update_file)(io_uring *ring, unsigned index, int descriptor);
   int (*ring_submit)(io_uring *ring, unsigned wait_for);
   void (*ring_exit)(io_uring *ring);
+  int (*port_open)(intptr_t *out_port);
+  // Another descriptor of the same file, direct like this one, whose reads complete at the port.
+  int (*port_add_file)(intptr_t port, int descriptor);
+  // 0: its completion will arrive at the port. -ENODATA: nothing arrives, the file has ended.
+  int (*port_read)(int descriptor, void *buffer, uint32_t bytes, uint64_t offset, PortRead *read);
+  int (*port_wait)(intptr_t port, PortRead **out_read, int *out_result);
+  void (*port_close)(intptr_t port);
   int (*thread_start)(void (*body)(void *), void *argument, uint64_t *out_thread);
   void (*thread_detach)(uint64_t thread);
   void (*thread_join)(uint64_t thread);  // cannot fail on a thread of thread_start
@@ -79,9 +93,15 @@ struct SystemFacts {
 SystemFacts system_facts(const std::string &root = "");
 
 size_t page_bytes() noexcept;
+// Calls `in_child` in each child of a fork from now on; where there is no fork, never.
+void watch_forks(void (*in_child)());
 // The folder of the library or program that holds this code; "" when it can't be told.
 std::string own_folder();
 const char *environment(const char *name) noexcept;
+
+// File names of NVIDIA's driver and of the emulated one.
+extern const char *const kDriverLibrary;
+extern const char *const kEmulatedDriverLibrary;
 
 // Shared libraries: a handle or nullptr with a message.
 void *library_open(const char *path, std::string *out_message);

@@ -218,12 +218,32 @@ int completion(int result) { return result; }
 }  // namespace
 
 const OsTable &os_native() noexcept {
-  static constexpr OsTable table{
-      open_read,     reopen_direct, close_descriptor,      file_facts,          read_at,
-      read_uncached, drop_cached,   cached_bytes,          map_memory,          unmap_memory,
-      advise,        ring_init,     ring_register_buffers, ring_register_files, ring_update_file,
-      ring_submit,   ring_exit,     thread_start,          thread_detach,       thread_join,
-      completion};
+  static constexpr OsTable table{open_read,
+                                 reopen_direct,
+                                 close_descriptor,
+                                 file_facts,
+                                 read_at,
+                                 read_uncached,
+                                 drop_cached,
+                                 cached_bytes,
+                                 map_memory,
+                                 unmap_memory,
+                                 advise,
+                                 ring_init,
+                                 ring_register_buffers,
+                                 ring_register_files,
+                                 ring_update_file,
+                                 ring_submit,
+                                 ring_exit,
+                                 nullptr,  // ports
+                                 nullptr,
+                                 nullptr,
+                                 nullptr,
+                                 nullptr,
+                                 thread_start,
+                                 thread_detach,
+                                 thread_join,
+                                 completion};
   return table;
 }
 
@@ -231,6 +251,8 @@ size_t page_bytes() noexcept {
   static const size_t bytes = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
   return bytes;
 }
+
+void watch_forks(void (*in_child)()) { pthread_atfork(nullptr, nullptr, in_child); }
 
 std::string own_folder() {
   Dl_info info{};
@@ -246,6 +268,9 @@ std::string own_folder() {
 }
 
 const char *environment(const char *name) noexcept { return ::secure_getenv(name); }
+
+const char *const kDriverLibrary = "libcuda.so.1";
+const char *const kEmulatedDriverLibrary = "libsluice_emulated_driver.so";
 
 void *library_open(const char *path, std::string *out_message) {
   void *library = ::dlopen(path, RTLD_NOW | RTLD_LOCAL);

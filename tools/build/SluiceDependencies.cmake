@@ -1,6 +1,25 @@
 # What the house builds on. tools/setup installs all of it.
+
+# A cross compiler must not see /usr/include, but header-only libraries serve it as well: it gets
+# them as links in a folder of their own.
+set(SLUICE_HOST_HEADERS "")
+if(CMAKE_CROSSCOMPILING)
+  set(SLUICE_HOST_HEADERS "${PROJECT_BINARY_DIR}/generated/host_headers")
+  file(MAKE_DIRECTORY "${SLUICE_HOST_HEADERS}")
+  foreach(name fmt nlohmann xxhash.h CLI doctest)
+    if(EXISTS "/usr/include/${name}")
+      file(CREATE_LINK "/usr/include/${name}" "${SLUICE_HOST_HEADERS}/${name}" SYMBOLIC)
+    endif()
+  endforeach()
+endif()
+
 function(sluice_require_header out header package)
-  find_path(${out} ${header} PATH_SUFFIXES ${ARGN})
+  if(SLUICE_HOST_HEADERS)
+    find_path(${out} ${header} PATHS "${SLUICE_HOST_HEADERS}" PATH_SUFFIXES ${ARGN}
+      NO_DEFAULT_PATH NO_CMAKE_FIND_ROOT_PATH)
+  else()
+    find_path(${out} ${header} PATH_SUFFIXES ${ARGN})
+  endif()
   if(NOT ${out})
     message(FATAL_ERROR "${header} not found: run tools/setup, or install Debian's ${package}")
   endif()
@@ -38,14 +57,21 @@ if(SLUICE_BUILD_TESTS)
   endif()
 endif()
 
-# liburing: the static archive, merged into both libraries.
-sluice_require_header(SLUICE_LIBURING_DIR liburing.h liburing-dev)
-find_library(SLUICE_LIBURING_ARCHIVE NAMES liburing.a)
-if(NOT SLUICE_LIBURING_ARCHIVE)
-  message(FATAL_ERROR "liburing.a not found: run tools/setup, or install Debian's liburing-dev")
+# SLUICE_SYSTEM_LIBRARIES: of the platform, linked into both libraries.
+if(WIN32)
+  set(SLUICE_SYSTEM_LIBRARIES psapi shell32 user32 advapi32 bcrypt)
+  add_library(sluice_liburing INTERFACE)
+else()
+  # liburing: the static archive, merged into both.
+  sluice_require_header(SLUICE_LIBURING_DIR liburing.h liburing-dev)
+  find_library(SLUICE_LIBURING_ARCHIVE NAMES liburing.a)
+  if(NOT SLUICE_LIBURING_ARCHIVE)
+    message(FATAL_ERROR "liburing.a not found: run tools/setup, or install Debian's liburing-dev")
+  endif()
+  mark_as_advanced(SLUICE_LIBURING_ARCHIVE)
+  sluice_header_library(sluice_liburing "${SLUICE_LIBURING_DIR}")
+  set(SLUICE_SYSTEM_LIBRARIES "${SLUICE_LIBURING_ARCHIVE}")
 endif()
-mark_as_advanced(SLUICE_LIBURING_ARCHIVE)
-sluice_header_library(sluice_liburing "${SLUICE_LIBURING_DIR}")
 
 # mimalloc: one C file, without malloc override, so that a process's own malloc stays what it is.
 if(NOT EXISTS "${SLUICE_MIMALLOC_SOURCE_DIR}/src/static.c")

@@ -9,6 +9,15 @@ file(GLOB kernel_headers CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/prefetch/kerne
 set(generated "${PROJECT_BINARY_DIR}/generated")
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
 
+# Device code needs nothing of the host, but nvcc wants a compiler that it knows.
+set(kernel_host_compiler "${CMAKE_CXX_COMPILER}")
+set(kernel_image_format elf)
+if(WIN32)
+  find_program(SLUICE_HOST_CXX NAMES g++)
+  set(kernel_host_compiler "${SLUICE_HOST_CXX}")
+  set(kernel_image_format coff)
+endif()
+
 set(kernel_fatbins "")
 list(LENGTH kernel_sources kernel_count)
 if(kernel_count GREATER 1)
@@ -24,7 +33,7 @@ elseif(kernel_count EQUAL 1 AND SLUICE_NVCC)
   set(kernel_fatbins "${generated}/kernels.fatbin")
   add_custom_command(OUTPUT "${kernel_fatbins}"
     COMMAND "${SLUICE_NVCC}" -fatbin --no-compress -std=c++17 -O3 -fmad=false
-            -ccbin "${CMAKE_CXX_COMPILER}" -I "${PROJECT_SOURCE_DIR}"
+            -ccbin "${kernel_host_compiler}" -I "${PROJECT_SOURCE_DIR}"
             -I "${SLUICE_CUDA_INCLUDE_DIR}"
             ${arch_flags} --threads 2 -o "${kernel_fatbins}" ${kernel_sources}
     DEPENDS ${kernel_sources} ${kernel_headers}
@@ -36,7 +45,8 @@ endif()
 set(kernel_image "${generated}/kernel_image.cpp")
 add_custom_command(OUTPUT "${kernel_image}"
   COMMAND Python3::Interpreter "${PROJECT_SOURCE_DIR}/tools/build/embed.py"
-          --name sluice_kernels_fatbin --output "${kernel_image}" ${kernel_fatbins}
+          --format ${kernel_image_format} --name sluice_kernels_fatbin
+          --output "${kernel_image}" ${kernel_fatbins}
   DEPENDS "${PROJECT_SOURCE_DIR}/tools/build/embed.py" ${kernel_fatbins}
   COMMENT "Kernel image" VERBATIM)
 add_library(sluice_kernel_image OBJECT "${kernel_image}")

@@ -33,7 +33,7 @@ add_library(sluice_internal STATIC ${layer_objects})
 set_target_properties(sluice_internal PROPERTIES LINKER_LANGUAGE CXX
   ARCHIVE_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/internal")
 target_link_libraries(sluice_internal PUBLIC sluice_settings sluice_fmt sluice_json sluice_xxhash
-  sluice_liburing sluice_mimalloc sluice_cuda_headers PRIVATE "${SLUICE_LIBURING_ARCHIVE}")
+  sluice_liburing sluice_mimalloc sluice_cuda_headers PRIVATE ${SLUICE_SYSTEM_LIBRARIES})
 
 add_library(sluice_shared SHARED ${layer_objects})
 add_library(sluice::sluice ALIAS sluice_shared)
@@ -42,18 +42,26 @@ set_target_properties(sluice_shared PROPERTIES OUTPUT_NAME sluice EXPORT_NAME sl
   LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}"
   LINK_DEPENDS "${export_map}")
 add_dependencies(sluice_shared sluice_exports)
-target_link_libraries(sluice_shared PRIVATE sluice_settings "${SLUICE_LIBURING_ARCHIVE}")
-# nodelete: thread-exit destructors outlive dlclose.
-target_link_options(sluice_shared PRIVATE ${SLUICE_STATIC_CXX_RUNTIME}
-  "LINKER:--version-script=${export_map}"
-  LINKER:--exclude-libs,ALL LINKER:-z,nodelete LINKER:-z,defs LINKER:--as-needed)
+target_link_libraries(sluice_shared PRIVATE sluice_settings ${SLUICE_SYSTEM_LIBRARIES})
+target_link_options(sluice_shared PRIVATE ${SLUICE_STATIC_CXX_RUNTIME})
+if(WIN32)
+  # SLUICE_API marks what a DLL exports.
+  set_target_properties(sluice_shared PROPERTIES PREFIX ""
+    RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}"
+    ARCHIVE_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}")
+else()
+  # nodelete: thread-exit destructors outlive dlclose.
+  target_link_options(sluice_shared PRIVATE "LINKER:--version-script=${export_map}"
+    LINKER:--exclude-libs,ALL LINKER:-z,nodelete LINKER:-z,defs LINKER:--as-needed)
+endif()
 target_include_directories(sluice_shared INTERFACE "$<BUILD_INTERFACE:${SLUICE_PUBLIC_INCLUDE_DIR}>"
   "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")
 
-if(SLUICE_SANITIZE)
-  # Sanitizers keep tables of symbols that must not be made local; these builds are never shipped.
+if(SLUICE_SANITIZE OR WIN32)
+  # Sanitizers keep tables of symbols that must not be made local, and objects of Windows can't be
+  # joined into one; neither is shipped.
   add_library(sluice_static STATIC ${layer_objects})
-  target_link_libraries(sluice_static PUBLIC sluice_settings "${SLUICE_LIBURING_ARCHIVE}")
+  target_link_libraries(sluice_static PUBLIC sluice_settings ${SLUICE_SYSTEM_LIBRARIES})
 else()
   # One relocatable object of everything, in which only the C API stays global. Groups are resolved
   # here: a program's copy of an inline function must not replace ours, whose symbol is local.
@@ -63,7 +71,7 @@ else()
   file(GENERATE OUTPUT "${object_list}" CONTENT "$<JOIN:${layer_objects},\n>\n")
   add_custom_command(OUTPUT "${merged}"
     COMMAND "${CMAKE_LINKER}" -r --force-group-allocation -o "${joined}" "@${object_list}"
-            "${SLUICE_LIBURING_ARCHIVE}"
+            ${SLUICE_SYSTEM_LIBRARIES}
     COMMAND "${CMAKE_OBJCOPY}" "--keep-global-symbols=${SLUICE_EXPORT_LIST}" "${joined}" "${merged}"
     COMMAND "${CMAKE_COMMAND}" -E rm -f "${joined}"
     DEPENDS ${layer_objects} "${object_list}" "${SLUICE_EXPORT_LIST}" ${layers}

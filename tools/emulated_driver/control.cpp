@@ -1,11 +1,10 @@
 // The control functions: see control.h. They pass no gate.
 #include "control.h"
 
-#include <unistd.h>
-
 #include <mutex>
 
 #include "gate.h"
+#include "process.h"
 #include "state.h"
 
 using namespace emulated;
@@ -48,7 +47,8 @@ bool anything_live() {
 
 // Runs when the process ends. Looks, and touches nothing: streams' threads may still run.
 __attribute__((destructor)) void at_exit() {
-  if (!state.initialized || state.process != getpid()) return;  // a forked child has its parent's
+  // A forked child has its parent's objects.
+  if (!state.initialized || state.process != process_number()) return;
   if (settings.leaks == LeakReport::all) report_leaks(nullptr, "process exit");
 }
 

@@ -27,13 +27,14 @@
  *   LEAKS                 where leaks are reported: all (default); release: only when the last
  *                         reference to a primary context goes, not at process exit; none
  *   HOST_ACCESS           1: device memory is readable and writable by the host at its own
- *                         addresses, once access is set (default 0: it faults); taken at cuInit
+ *                         addresses, once access is set (default 0: it faults); taken at cuInit;
+ *                         not on Windows
  *   PRETOUCH              bytes of each device's memory faulted in when its first context is made;
  *                         such memory is not given back to the operating system when released
  *   POISON                1: new device memory is filled with 0xA5 (default: with MISUSE=abort,
  *                         unless PRETOUCH is set)
  *   SHARED                name of a shared-memory file in which processes account for what they
- *                         use of the same devices; taken at cuInit
+ *                         use of the same devices; taken at cuInit; not on Windows
  */
 #ifndef SLUICE_EMULATED_DRIVER_CONTROL_H
 #define SLUICE_EMULATED_DRIVER_CONTROL_H
@@ -45,7 +46,11 @@
 extern "C" {
 #endif
 
-#if defined(__GNUC__)
+#if defined(_WIN32) && defined(SLUICE_EMULATED_BUILDING)
+#define SLUICE_EMULATED_API __declspec(dllexport)
+#elif defined(_WIN32)
+#define SLUICE_EMULATED_API __declspec(dllimport)
+#elif defined(__GNUC__)
 #define SLUICE_EMULATED_API __attribute__((visibility("default")))
 #else
 #define SLUICE_EMULATED_API

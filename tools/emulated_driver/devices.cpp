@@ -1,9 +1,9 @@
 // Devices: start-up, names, attributes. Threads: any; the list of devices doesn't change after
 // cuInit.
-#include <unistd.h>
 #include <cstdio>
 #include <cstring>
 
+#include "process.h"
 #include "state.h"
 
 namespace emulated {
@@ -42,7 +42,7 @@ CUresult init(unsigned flags) {
     }
     state.devices.push_back(std::move(device));
   }
-  state.process = getpid();
+  state.process = process_number();
   state.initialized = true;
   return CUDA_SUCCESS;
 }

@@ -6,6 +6,7 @@
 #include <new>
 #include <system_error>
 
+#include "control.h"
 #include "gate.h"
 #include "state.h"
 
@@ -76,12 +77,11 @@ CUresult answer_of(Call call) noexcept {
 }
 
 // 3: the exported functions.
-#define EMU_EXPORT(function, number, symbol, implementation, ...) \
-  extern "C" __attribute__((visibility("default")))               \
-  CUresult function(EMU_PARAMETERS(__VA_ARGS__)) __asm__(symbol); \
-  extern "C" CUresult function(EMU_PARAMETERS(__VA_ARGS__)) {     \
-    if (const Verdict verdict = enter(number)) return *verdict;   \
-    return answer_of([&] { return implementation(EMU_ARGUMENTS(__VA_ARGS__)); }); \
+#define EMU_EXPORT(function, number, symbol, implementation, ...)                                \
+  extern "C" SLUICE_EMULATED_API CUresult function(EMU_PARAMETERS(__VA_ARGS__)) __asm__(symbol); \
+  extern "C" CUresult function(EMU_PARAMETERS(__VA_ARGS__)) {                                    \
+    if (const Verdict verdict = enter(number)) return *verdict;                                  \
+    return answer_of([&] { return implementation(EMU_ARGUMENTS(__VA_ARGS__)); });                \
   }
 #define EMU_ROW(symbol, name, since, traits, implementation, ...)                 \
   EMU_EXPORT(EMU_CAT(emulated_entry_, __LINE__), EMU_CAT(kRow, __LINE__), symbol, \

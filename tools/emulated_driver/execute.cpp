@@ -1,14 +1,9 @@
 // What runs on the streams' threads: copies, memsets, kernels, host functions.
 // Ranges are looked up when the work runs; a bad one, or a fault while bytes are moved, becomes the
 // context's sticky error. Locks: the memory mutex while ranges are looked up, none while bytes
-// move. Invariant: SIGSEGV jumps only inside move_guarded, where no destructor stands between.
-#include <setjmp.h>
-#include <signal.h>
-#include <time.h>
-#include <ucontext.h>
-#include <cerrno>
-
+// move.
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 
@@ -25,45 +20,7 @@ namespace {
 
 constexpr uint64_t kStreamedStoreBytes = 256u << 10;
 
-thread_local sigjmp_buf *volatile fault_jump = nullptr;
-thread_local volatile sig_atomic_t chaining = 0;
 thread_local bool inside_host_function = false;
-struct sigaction previous_segv, previous_bus;
-
-void on_fault(int number, siginfo_t *info, void *context) {
-  sigjmp_buf *jump = fault_jump;
-  if (jump) {
-    fault_jump = nullptr;
-    // What the thread had blocked before; sanitizers block everything while a handler runs.
-    pthread_sigmask(SIG_SETMASK, &static_cast<ucontext_t *>(context)->uc_sigmask, nullptr);
-    siglongjmp(*jump, 1);
-  }
-  const struct sigaction &previous = number == SIGSEGV ? previous_segv : previous_bus;
-  const bool last = chaining || previous.sa_handler == SIG_DFL || previous.sa_handler == SIG_IGN;
-  if (last) {
-    // Back to the default; the faulting instruction runs again and ends the process properly.
-    signal(number, SIG_DFL);
-    return;
-  }
-  // The previous handler may call back the one that it replaced: this one.
-  chaining = 1;
-  if (previous.sa_flags & SA_SIGINFO)
-    previous.sa_sigaction(number, info, context);
-  else
-    previous.sa_handler(number);
-  chaining = 0;
-}
-
-void install_handler(int number, struct sigaction &previous) {
-  struct sigaction now {
-  }, action{};
-  if (sigaction(number, nullptr, &now) || now.sa_sigaction == on_fault) return;
-  previous = now;
-  action.sa_sigaction = on_fault;
-  action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
-  sigemptyset(&action.sa_mask);
-  sigaction(number, &action, nullptr);
-}
 
 #if defined(__x86_64__)
 // Device memory isn't read back soon: stores that bypass the cache leave it to the reader's side.
@@ -116,7 +73,8 @@ struct Move {
   const uint64_t *values;
 };
 
-__attribute__((noinline)) void move_plain(const Move &move) {
+void move_plain(const void *argument) {
+  const Move &move = *static_cast<const Move *>(argument);
   if (move.kernel)
     move.kernel->body(move.values);
   else if (move.fill)
@@ -128,13 +86,8 @@ __attribute__((noinline)) void move_plain(const Move &move) {
 }
 
 // False when a byte could not be read or written.
-__attribute__((noinline)) bool move_guarded(const Move &move) {
-  sigjmp_buf jump;
-  if (sigsetjmp(jump, 0)) return false;
-  fault_jump = &jump;
-  move_plain(move);
-  fault_jump = nullptr;
-  return true;
+bool move_guarded(const Move &move) {
+  return run_guarded({move.source, move.target, move.bytes}, move_plain, &move);
 }
 
 enum class Direction { to_device, from_device, inside };
@@ -303,44 +256,49 @@ void poison_context(Stream &stream) {
 bool in_host_function() { return inside_host_function; }
 
 uint64_t now_ns() {
-  timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return static_cast<uint64_t>(time.tv_sec) * 1000000000u + static_cast<uint64_t>(time.tv_nsec);
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return static_cast<uint64_t>(std::chrono::nanoseconds(now).count());
 }
 
 void sleep_until_ns(uint64_t time_ns) {
-  const timespec time{static_cast<time_t>(time_ns / 1000000000u),
-                      static_cast<long>(time_ns % 1000000000u)};
-  while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &time, nullptr) == EINTR) {
-  }
+  using Clock = std::chrono::steady_clock;
+  std::this_thread::sleep_until(Clock::time_point(std::chrono::duration_cast<Clock::duration>(
+      std::chrono::nanoseconds(static_cast<int64_t>(time_ns)))));
 }
 
-void install_fault_handler() {
-  // With each context, because the application may have set a handler of its own meanwhile.
-  install_handler(SIGSEGV, previous_segv);
-  install_handler(SIGBUS, previous_bus);
-}
+namespace {
+
+struct Sample {
+  const char *from;
+  uint64_t bytes;
+  uint64_t *hash;
+};
 
 // All of a small range; of a large one its ends and words spread over it.
-__attribute__((noinline, no_sanitize("address", "thread", "undefined"))) uint64_t sample_bytes(
-    const void *data, uint64_t bytes) {
+__attribute__((noinline, no_sanitize("address", "thread", "undefined"))) void take_sample(
+    const void *argument) {
   constexpr uint64_t kWhole = 512, kSamples = 48;
-  const char *from = static_cast<const char *>(data);
+  const Sample &sample = *static_cast<const Sample *>(argument);
+  const uint64_t bytes = sample.bytes;
   const uint64_t step = bytes <= kWhole ? 8 : (bytes - 8) / kSamples;
   uint64_t hash = 0x9E3779B97F4A7C15u ^ bytes;
-  sigjmp_buf jump;
-  if (sigsetjmp(jump, 0)) return 0;
-  fault_jump = &jump;
   for (uint64_t at = 0; at + 8 <= bytes; at += step) {
     uint64_t word;
-    __builtin_memcpy(&word, from + at, 8);
+    __builtin_memcpy(&word, sample.from + at, 8);
     hash = (hash ^ word) * 0xFF51AFD7ED558CCDu;
     hash ^= hash >> 32;
   }
   for (uint64_t at = bytes & ~uint64_t{7}; at < bytes; ++at)
-    hash = (hash ^ static_cast<unsigned char>(from[at])) * 0xFF51AFD7ED558CCDu;
-  fault_jump = nullptr;
-  return hash;
+    hash = (hash ^ static_cast<unsigned char>(sample.from[at])) * 0xFF51AFD7ED558CCDu;
+  *sample.hash = hash;
+}
+
+}  // namespace
+
+uint64_t sample_bytes(const void *data, uint64_t bytes) {
+  uint64_t hash = 0;
+  const Sample sample{static_cast<const char *>(data), bytes, &hash};
+  return run_guarded({data, nullptr, bytes}, take_sample, &sample) ? hash : 0;
 }
 
 void execute(Stream &stream, Op &op) {

@@ -1,26 +1,17 @@
 // Pinned host memory: registrations and allocations, and what a pointer is.
 // Locks: the memory mutex. Invariant: registrations never overlap; pinned_bytes is the sum of them
 // and of host-located physical handles.
-#include <cerrno>
-
-#include <sys/mman.h>
 #include <algorithm>
 
+#include "pages.h"
 #include "state.h"
-
-#ifndef MADV_POPULATE_READ
-#define MADV_POPULATE_READ 22
-#define MADV_POPULATE_WRITE 23
-#endif
 
 namespace emulated {
 
 namespace {
 
-constexpr uint64_t kPage = 4096;
-
-uint64_t page_up(uint64_t value) { return (value + kPage - 1) & ~(kPage - 1); }
-uint64_t page_down(uint64_t value) { return value & ~(kPage - 1); }
+uint64_t page_up(uint64_t value) { return (value + kPageBytes - 1) & ~(kPageBytes - 1); }
+uint64_t page_down(uint64_t value) { return value & ~(kPageBytes - 1); }
 
 bool overlaps_registration(uint64_t address, uint64_t bytes) {
   auto it = state.registrations.upper_bound(address);
@@ -30,23 +21,10 @@ bool overlaps_registration(uint64_t address, uint64_t bytes) {
   return address - it->first < it->second.bytes;
 }
 
-bool kernel_populates() {
-  static const bool does = [] {
-    alignas(kPage) static char page[kPage];
-    return madvise(page, kPage, MADV_POPULATE_READ) == 0;
-  }();
-  return does;
-}
-
 // Pins as the driver does: every page is made present, writable ones for writing.
 CUresult populate(uint64_t address, uint64_t bytes, bool read_only) {
   const uint64_t begin = page_down(address), end = page_up(address + bytes);
-  const int advice = read_only ? MADV_POPULATE_READ : MADV_POPULATE_WRITE;
-  // A kernel without these advices (before 5.14): pages come when they are touched.
-  if (!kernel_populates()) return CUDA_SUCCESS;
-  while (madvise(reinterpret_cast<void *>(begin), end - begin, advice) != 0)
-    if (errno != EINTR && errno != EAGAIN) return CUDA_ERROR_INVALID_VALUE;
-  return CUDA_SUCCESS;
+  return populate_pages(begin, end, read_only) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult resolve_host(const void *pointer, uint64_t *base, Registration *out) {
@@ -73,7 +51,7 @@ CUresult remove(void *pointer, bool allocated, CUresult missing, const char *cal
   uncharge_pinned(it->second.bytes);
   const uint64_t bytes = it->second.bytes;
   state.registrations.erase(it);
-  if (allocated) munmap(pointer, bytes);
+  if (allocated) free_pages(pointer, bytes);
   return CUDA_SUCCESS;
 }
 
@@ -115,7 +93,7 @@ void free_context_host_memory(Context &context) {
       continue;
     }
     uncharge_pinned(it->second.bytes);
-    if (it->second.allocated) munmap(reinterpret_cast<void *>(it->first), it->second.bytes);
+    if (it->second.allocated) free_pages(reinterpret_cast<void *>(it->first), it->second.bytes);
     it = state.registrations.erase(it);
   }
 }
@@ -132,7 +110,8 @@ CUresult mem_host_register(void *pointer, size_t bytes, unsigned flags) {
   {
     std::unique_lock lock(state.memory_mutex);
     if (overlaps_registration(address, bytes)) {
-      report_misuse("[%p, +0x%zx) overlaps memory that is pinned already", pointer, bytes);
+      report_misuse("[%p, +0x%llx) overlaps memory that is pinned already", pointer,
+                    static_cast<unsigned long long>(bytes));
       return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
     }
     if (!charge_pinned(bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -157,8 +136,8 @@ CUresult mem_host_alloc(void **out, size_t bytes, unsigned flags) {
   const uint64_t size = page_up(bytes);
   std::unique_lock lock(state.memory_mutex);
   if (!charge_pinned(size)) return CUDA_ERROR_OUT_OF_MEMORY;
-  void *memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) {
+  void *memory = allocate_pages(size);
+  if (!memory) {
     uncharge_pinned(size);
     return CUDA_ERROR_OUT_OF_MEMORY;
   }

@@ -1,13 +1,8 @@
-// Device memory: one file of memory per device. A physical handle or a plain allocation is an
-// offset in it; a permanent alias mapping of the whole file serves copies and kernels. Public
-// addresses are reservations without access (so that a host dereference faults), or, with
-// HOST_ACCESS, a second mapping of the file. Locks: the memory mutex; shared for look-ups,
-// exclusive for changes. Invariant: mappings never overlap, and each lies inside one reservation or
-// inside a device's window.
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
+// Device memory: one store per device. A physical handle or a plain allocation is an offset in it;
+// copies and kernels use the store's own address. Public addresses are reservations without access
+// (so that a host dereference faults), or, with HOST_ACCESS, show the store once more. Locks: the
+// memory mutex; shared for look-ups, exclusive for changes. Invariant: mappings never overlap, and
+// each lies inside one reservation or inside a device's window.
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
@@ -61,7 +56,9 @@ void return_span(Device &device, uint64_t offset, uint64_t bytes) {
 uint64_t take_memory(Device &device, uint64_t bytes, uint64_t alignment) {
   if (!charge_shared(device.ordinal, bytes, device.bytes)) return UINT64_MAX;
   const uint64_t offset = take_span(device, bytes, alignment);
-  if (offset == UINT64_MAX) {
+  const bool found = offset != UINT64_MAX;
+  if (!found || !use_store(device.store, offset, bytes)) {
+    if (found) return_span(device, offset, bytes);
     uncharge_shared(device.ordinal, bytes);
     return UINT64_MAX;
   }
@@ -76,18 +73,15 @@ void give_memory(Device &device, uint64_t offset, uint64_t bytes) {
   device.used_bytes -= bytes;
   uncharge_shared(device.ordinal, bytes);
   const uint64_t kept = settings.pretouch_bytes;
-  const uint64_t page = 4096;
-  const uint64_t begin = round_up(std::max(offset, kept), page);
-  const uint64_t end = (offset + bytes) / page * page;
-  if (begin < end)
-    fallocate(device.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(begin),
-              static_cast<off_t>(end - begin));
+  const uint64_t begin = round_up(std::max(offset, kept), kPageBytes);
+  const uint64_t end = (offset + bytes) / kPageBytes * kPageBytes;
+  if (begin < end) clear_store(device.store, begin, end);
   return_span(device, offset, bytes);
 }
 
 char *base_of(const Mapping &mapping) {
-  if (mapping.physical && mapping.physical->base) return mapping.physical->base;
-  return state.devices[static_cast<size_t>(mapping.device)]->alias + mapping.offset;
+  if (mapping.physical && mapping.physical->store.base) return mapping.physical->store.base;
+  return state.devices[static_cast<size_t>(mapping.device)]->store.base + mapping.offset;
 }
 
 bool is_granular(uint64_t value) { return value % settings.granularity_bytes == 0; }
@@ -97,23 +91,17 @@ bool is_host_type(CUmemLocationType type) {
          type == CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT;
 }
 
-void make_host_reachable(const Mapping &mapping, int protection) {
-  const int fd = mapping.physical->base ? mapping.physical->fd
-                                        : state.devices[static_cast<size_t>(mapping.device)]->fd;
-  mmap(reinterpret_cast<void *>(mapping.address), mapping.bytes, protection, MAP_SHARED | MAP_FIXED,
-       fd, static_cast<off_t>(mapping.offset));
-}
-
-void make_host_unreachable(uint64_t address, uint64_t bytes) {
-  mmap(reinterpret_cast<void *>(address), bytes, PROT_NONE,
-       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+void make_host_reachable(const Mapping &mapping, Shown how) {
+  const bool on_host = mapping.physical->store.base != nullptr;
+  const Store &store =
+      on_host ? mapping.physical->store : state.devices[static_cast<size_t>(mapping.device)]->store;
+  show_store(store, mapping.offset, mapping.address, mapping.bytes, how);
 }
 
 void drop_physical(Physical &physical) {
   if (physical.references || physical.mappings) return;
-  if (physical.base) {
-    munmap(physical.base, physical.bytes);
-    close(physical.fd);
+  if (physical.store.base) {
+    drop_store(physical.store);
     uncharge_pinned(physical.bytes);
   } else {
     give_memory(*state.devices[static_cast<size_t>(physical.device)], physical.offset,
@@ -131,7 +119,7 @@ CUresult check_properties(const CUmemAllocationProp &properties) {
   if (properties.type != CU_MEM_ALLOCATION_TYPE_PINNED) return CUDA_ERROR_INVALID_VALUE;
   if (properties.win32HandleMetaData) return CUDA_ERROR_INVALID_VALUE;
   if (is_host_type(properties.location.type)) {
-    if (feature_absent(kFeatureHostVmm)) return CUDA_ERROR_NOT_SUPPORTED;
+    if (feature_absent(kFeatureHostVmm) || !kStoresCanBeShown) return CUDA_ERROR_NOT_SUPPORTED;
     if (properties.requestedHandleTypes) return CUDA_ERROR_INVALID_VALUE;
     return CUDA_SUCCESS;
   }
@@ -145,15 +133,10 @@ CUresult check_properties(const CUmemAllocationProp &properties) {
 
 CUresult create_host_physical(Physical &physical) {
   if (!charge_pinned(physical.bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
-  physical.fd = memfd_create("emulated-host", MFD_CLOEXEC);
-  void *base = MAP_FAILED;
-  if (physical.fd >= 0 && ftruncate(physical.fd, static_cast<off_t>(physical.bytes)) == 0)
-    base = mmap(nullptr, physical.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, physical.fd, 0);
-  if (base != MAP_FAILED) {
-    physical.base = static_cast<char *>(base);
-    return CUDA_SUCCESS;
+  if (make_store(physical.store, "emulated-host", physical.bytes)) {
+    if (use_store(physical.store, 0, physical.bytes)) return CUDA_SUCCESS;
+    drop_store(physical.store);
   }
-  if (physical.fd >= 0) close(physical.fd);
   uncharge_pinned(physical.bytes);
   return CUDA_ERROR_OUT_OF_MEMORY;
 }
@@ -185,17 +168,17 @@ CUresult check_location(const CUmemLocation &location) {
   return is_host_type(location.type) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-int protection_of(CUmemAccess_flags flags) {
-  if (flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE) return PROT_READ | PROT_WRITE;
-  return flags == CU_MEM_ACCESS_FLAGS_PROT_READ ? PROT_READ : PROT_NONE;
+Shown shown_by(CUmemAccess_flags flags) {
+  if (flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE) return Shown::writable;
+  return flags == CU_MEM_ACCESS_FLAGS_PROT_READ ? Shown::readable : Shown::nothing;
 }
 
 void give_access(Mapping &mapping, const CUmemAccessDesc &access) {
   if (access.location.type == CU_MEM_LOCATION_TYPE_DEVICE) {
     mapping.access[access.location.id] = static_cast<uint8_t>(access.flags);
-    if (settings.host_access) make_host_reachable(mapping, protection_of(access.flags));
-  } else if (mapping.physical->base) {
-    make_host_reachable(mapping, protection_of(access.flags));
+    if (settings.host_access) make_host_reachable(mapping, shown_by(access.flags));
+  } else if (mapping.physical->store.base) {
+    make_host_reachable(mapping, shown_by(access.flags));
   }
 }
 
@@ -203,46 +186,37 @@ void give_access(Mapping &mapping, const CUmemAccessDesc &access) {
 
 // False where the system gives no address space for it: said, and nothing is left.
 bool create_device_memory(Device &device) {
-  device.fd = memfd_create("emulated-device", MFD_CLOEXEC);
-  void *alias = MAP_FAILED;
-  if (device.fd >= 0 && ftruncate(device.fd, static_cast<off_t>(device.bytes)) == 0)
-    alias = mmap(nullptr, device.bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
-                 device.fd, 0);
-  const int protection = settings.host_access ? PROT_READ | PROT_WRITE : PROT_NONE;
-  void *window = mmap(nullptr, device.bytes, protection, MAP_SHARED | MAP_NORESERVE, device.fd, 0);
-  if (alias == MAP_FAILED || window == MAP_FAILED) {
+  const bool made = make_store(device.store, "emulated-device", device.bytes);
+  if (made)
+    device.window =
+        show_whole_store(device.store, settings.host_access ? Shown::writable : Shown::nothing);
+  if (!device.window) {
     std::fprintf(stderr,
                  "[sluice emulated driver] can't set up %llu bytes of device memory (%s); set a "
                  "smaller SLUICE_EMULATED_MEMORY\n",
                  static_cast<unsigned long long>(device.bytes), std::strerror(errno));
-    if (alias != MAP_FAILED) munmap(alias, device.bytes);
-    if (window != MAP_FAILED) munmap(window, device.bytes);
-    if (device.fd >= 0) close(device.fd);
+    if (made) drop_store(device.store);
     return false;
   }
-  madvise(alias, device.bytes, MADV_DONTDUMP);
-  device.alias = static_cast<char *>(alias);
-  device.window = reinterpret_cast<uint64_t>(window);
   device.spans = {{0, device.bytes}};
   return true;
 }
 
 void destroy_device_memory(Device &device) {
-  munmap(device.alias, device.bytes);
-  munmap(reinterpret_cast<void *>(device.window), device.bytes);
-  close(device.fd);
+  drop_store(device.store);
+  free_window(device.window, device.bytes);
 }
 
 void pretouch(Device &device) {
   const uint64_t bytes = std::min<uint64_t>(settings.pretouch_bytes, device.bytes);
-  if (!bytes || device.pretouched) return;
+  if (!bytes || device.pretouched || !use_store(device.store, 0, bytes)) return;
   device.pretouched = true;
-  madvise(device.alias, bytes, MADV_HUGEPAGE);
+  prefer_large_pages(device.store.base, bytes);
   const unsigned count = std::max(1u, std::min(16u, std::thread::hardware_concurrency()));
   const auto touch = [&device, bytes, count](unsigned i) {
     const uint64_t share = round_up(bytes / count + 1, 2u << 20);
     const uint64_t begin = std::min(bytes, i * share), end = std::min(bytes, begin + share);
-    for (uint64_t at = begin; at < end; at += 4096) device.alias[at] = 0;
+    for (uint64_t at = begin; at < end; at += kPageBytes) device.store.base[at] = 0;
   };
   std::vector<std::thread> threads;
   threads.reserve(count);
@@ -312,26 +286,8 @@ CUresult mem_address_reserve(CUdeviceptr *out, size_t bytes, size_t alignment, C
   alignment = std::max<size_t>(alignment, settings.granularity_bytes);
   if (bytes > (uint64_t{1} << 46) || alignment > (uint64_t{1} << 40))
     return CUDA_ERROR_OUT_OF_MEMORY;
-  constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
-  uint64_t address = 0;
-  if (hint && hint % alignment == 0) {
-    void *at =
-        mmap(reinterpret_cast<void *>(hint), bytes, PROT_NONE, kFlags | MAP_FIXED_NOREPLACE, -1, 0);
-    if (at == reinterpret_cast<void *>(hint))
-      address = hint;
-    else if (at != MAP_FAILED)
-      munmap(at, bytes);
-  }
-  if (!address) {
-    void *raw = mmap(nullptr, bytes + alignment, PROT_NONE, kFlags, -1, 0);
-    if (raw == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
-    const auto start = reinterpret_cast<uint64_t>(raw);
-    address = round_up(start, alignment);
-    if (address > start) munmap(raw, address - start);
-    const uint64_t end = start + bytes + alignment;
-    if (end > address + bytes)
-      munmap(reinterpret_cast<void *>(address + bytes), end - address - bytes);
-  }
+  const uint64_t address = reserve_addresses(hint, bytes, alignment);
+  if (!address) return CUDA_ERROR_OUT_OF_MEMORY;
   std::unique_lock lock(state.memory_mutex);
   state.reservations[address] = {bytes};
   state.reserved_bytes += bytes;
@@ -353,7 +309,7 @@ CUresult mem_address_free(CUdeviceptr address, size_t bytes) {
     return CUDA_ERROR_INVALID_VALUE;
   state.reservations.erase(it);
   state.reserved_bytes -= bytes;
-  munmap(reinterpret_cast<void *>(address), bytes);
+  free_addresses(address, bytes);
   return CUDA_SUCCESS;
 }
 
@@ -373,7 +329,7 @@ CUresult mem_create(CUmemGenericAllocationHandle *out, size_t bytes,
     Device &device = *device_of(physical->device);
     physical->offset = take_memory(device, bytes, settings.granularity_bytes);
     if (physical->offset == UINT64_MAX) return CUDA_ERROR_OUT_OF_MEMORY;
-    if (poison_wanted()) std::memset(device.alias + physical->offset, kPoisonByte, bytes);
+    if (poison_wanted()) std::memset(device.store.base + physical->offset, kPoisonByte, bytes);
   }
   physical->handle = state.next_handle++;
   *out = physical->handle;
@@ -428,7 +384,7 @@ CUresult mem_unmap(CUdeviceptr address, size_t bytes) {
     --physical->mappings;
     drop_physical(*physical);
   }
-  make_host_unreachable(address, bytes);
+  hide_addresses(address, bytes);
   return CUDA_SUCCESS;
 }
 
@@ -512,7 +468,7 @@ CUresult allocate(Context &context, uint64_t bytes, bool pooled, CUdeviceptr *ou
   std::unique_lock lock(state.memory_mutex);
   const uint64_t offset = take_memory(device, bytes, unit);
   if (offset == UINT64_MAX) return CUDA_ERROR_OUT_OF_MEMORY;
-  if (poison_wanted()) std::memset(device.alias + offset, kPoisonByte, bytes);
+  if (poison_wanted()) std::memset(device.store.base + offset, kPoisonByte, bytes);
   Mapping &mapping = state.mappings[device.window + offset];
   mapping = {};
   mapping.address = device.window + offset;

@@ -2,6 +2,7 @@
 // device code is never looked at: a kernel's body is the one of that name in kernels.cpp.
 // Locks: the modules mutex. Invariant: a function's handle is known while its module is loaded.
 #include <cstring>
+#include <string_view>
 
 #include "kernels.h"
 #include "state.h"
@@ -63,8 +64,8 @@ size_t image_bytes(const void *&image) {
 
 CUresult load(const void *image, bool library, Module **out) {
   if (!image) return CUDA_ERROR_INVALID_VALUE;
-  const size_t bytes = image_bytes(image);
-  if (!memmem(image, bytes, kMarker, sizeof kMarker - 1)) return CUDA_ERROR_NO_BINARY_FOR_GPU;
+  const std::string_view text(static_cast<const char *>(image), image_bytes(image));
+  if (text.find(kMarker) == std::string_view::npos) return CUDA_ERROR_NO_BINARY_FOR_GPU;
   auto module = std::make_unique<Module>();
   module->context = library ? nullptr : current_context();
   module->library = library;

@@ -2,8 +2,6 @@
 // entry points) is handed to its owner.
 #include "settings.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -12,6 +10,8 @@
 #include <string_view>
 
 #include "gate.h"
+#include "pages.h"
+#include "process.h"
 
 namespace emulated {
 
@@ -89,6 +89,7 @@ bool set_poison(const char *text) {
 bool set_host_access(const char *text) {
   uint64_t value = 0;
   if (*text && (!parse_size(text, value) || value > 1)) return false;
+  if (value == 1 && !kStoresCanBeShown) return false;
   settings.host_access = value == 1;
   return true;
 }
@@ -167,7 +168,7 @@ const Setter kSetters[] = {
 // A name that is written wrong would otherwise change nothing, without a word.
 void report_unknown_settings() {
   constexpr std::string_view kPrefix = "SLUICE_EMULATED_";
-  for (char **entry = environ; *entry; ++entry) {
+  for (char **entry = environment_entries(); *entry; ++entry) {
     std::string_view text = *entry;
     if (!text.starts_with(kPrefix)) continue;
     text = text.substr(kPrefix.size(), text.find('=') - kPrefix.size());

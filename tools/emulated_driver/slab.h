@@ -11,11 +11,7 @@
 #include <new>
 #include <vector>
 
-#include <sys/mman.h>
-
-// There when the process runs under the leak checker, which doesn't look into mapped memory by
-// itself.
-extern "C" __attribute__((weak)) void __lsan_register_root_region(const void *, size_t);
+#include "pages.h"
 
 namespace emulated {
 
@@ -30,8 +26,10 @@ class Slab {
       return object;
     }
     if (used_ == kCapacity || !reserve()) return nullptr;
-    if (used_ % kRootObjects == 0 && __lsan_register_root_region)
-      __lsan_register_root_region(base_ + used_, kRootObjects * sizeof(T));
+    if (used_ % kStepObjects == 0) {
+      if (!use_room(base_ + used_, kStepObjects * sizeof(T))) return nullptr;
+      register_leak_roots(base_ + used_, kStepObjects * sizeof(T));
+    }
     T *object = new (base_ + used_) T;
     used_.store(used_ + 1, std::memory_order_release);
     return object;
@@ -52,16 +50,13 @@ class Slab {
   T &operator[](size_t i) { return base_[i]; }
 
  private:
-  static constexpr size_t kRootObjects = 64;  // registered with the leak checker at a time
-  static_assert(kCapacity % kRootObjects == 0);
+  static constexpr size_t kStepObjects = 64;  // asked of the system at a time
+  static_assert(kCapacity % kStepObjects == 0);
 
   bool reserve() {
     if (base_) return true;
-    void *memory = mmap(nullptr, kCapacity * sizeof(T), PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (memory == MAP_FAILED) return false;
-    base_ = static_cast<T *>(memory);
-    return true;
+    base_ = static_cast<T *>(reserve_room(kCapacity * sizeof(T)));
+    return base_ != nullptr;
   }
   std::mutex mutex_;
   T *base_ = nullptr;

@@ -23,6 +23,8 @@
 #include <vector>
 
 #include "cuda_types.h"
+#include "guard.h"
+#include "pages.h"
 #include "settings.h"
 #include "slab.h"
 
@@ -195,8 +197,7 @@ struct Link {
 struct Device {
   int ordinal = 0;
   uint64_t bytes = 0;
-  int fd = -1;
-  char *alias = nullptr;               // the whole memory, always readable and writable
+  Store store;                         // the whole memory
   uint64_t window = 0;                 // where plain allocations' addresses lie
   std::map<uint64_t, uint64_t> spans;  // free: offset -> bytes; memory mutex
   uint64_t used_bytes = 0;             // memory mutex
@@ -233,8 +234,7 @@ struct Physical {
   unsigned references = 1;
   unsigned mappings = 0;
   CUmemAllocationProp properties{};
-  int fd = -1;           // host memory's own file
-  char *base = nullptr;  // and its alias
+  Store store;  // of host memory
 };
 
 enum Access : uint8_t { kNoAccess = 0, kRead = 1, kReadWrite = 3 };
@@ -345,7 +345,6 @@ void discard(Op &op);  // frees what it owns
 bool in_host_function();
 uint64_t now_ns();
 void sleep_until_ns(uint64_t time_ns);
-void install_fault_handler();
 uint64_t sample_bytes(const void *data, uint64_t bytes);
 
 // ---- events.cpp --------------------------------------------------------------------------------

@@ -3,13 +3,8 @@
 // stream's own mutex, never held while an operation runs or another stream is waited for.
 // Invariant: completed <= submitted; the operation that runs is the queue's front; points refer
 // only to what was submitted before, so that waiting can't go round in a circle.
-#include <pthread.h>
-#include <signal.h>
-#include <sys/prctl.h>
-
-#include <system_error>
-
 #include "gate.h"
+#include "process.h"
 #include "state.h"
 
 namespace emulated {
@@ -45,8 +40,8 @@ void wait_dependencies(const Op &op) {
     for (const Point &point : *op.more) wait_for(point);
 }
 
-void run_stream(Stream &stream) {
-  prctl(PR_SET_TIMERSLACK, 1000ul, 0ul, 0ul, 0ul);
+void run_stream(void *argument) {
+  Stream &stream = *static_cast<Stream *>(argument);
   std::unique_lock lock(stream.mutex);
   for (;;) {
     while (stream.queue.empty() && !stream.stop) {
@@ -63,22 +58,6 @@ void run_stream(Stream &stream) {
     lock.lock();
     complete_front(stream);
   }
-}
-
-// False where the system gives no thread.
-bool start_thread(Stream &stream) {
-  // The application's signals aren't ours to take; faults of our own arrive all the same.
-  sigset_t all, old;
-  sigfillset(&all);
-  for (int keep : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) sigdelset(&all, keep);
-  pthread_sigmask(SIG_BLOCK, &all, &old);
-  try {
-    stream.thread = std::thread([&stream] { run_stream(stream); });
-    pthread_setname_np(stream.thread.native_handle(), "emu-stream");
-  } catch (const std::system_error &) {
-  }
-  pthread_sigmask(SIG_SETMASK, &old, nullptr);
-  return stream.thread.joinable();
 }
 
 bool cheap(const Op &op) { return op.kind == OpKind::record || op.kind == OpKind::nothing; }
@@ -132,13 +111,15 @@ void reap(Context &context) {
   }
 }
 
+void retire(Stream &stream) {
+  std::lock_guard lock(stream.mutex);
+  stream.live = false;
+  stream.retiring = true;
+}
+
 void destroy_stream(Stream &stream) {
   Context &context = *stream.context;
-  {
-    std::lock_guard lock(stream.mutex);
-    stream.live = false;
-    stream.retiring = true;
-  }
+  retire(stream);
   reap(context);
 }
 
@@ -153,8 +134,10 @@ Stream *thread_stream(Context &context) {
 
 ThreadStreams::~ThreadStreams() {
   for (const Entry &entry : entries)
-    if (entry.context->live && entry.stream->live && entry.stream->id == entry.id)
-      destroy_stream(*entry.stream);
+    if (entry.context->live && entry.stream->live && entry.stream->id == entry.id) {
+      // Where it can't be reaped, the next stream that is made or destroyed does that.
+      kEndingThreadsMayJoin ? destroy_stream(*entry.stream) : retire(*entry.stream);
+    }
   entries.clear();
 }
 
@@ -261,7 +244,7 @@ CUresult submit(Stream &stream, Op &op) {
     stream.completed.store(op.sequence, std::memory_order_release);
     return CUDA_SUCCESS;
   }
-  if (!stream.thread.joinable() && !start_thread(stream)) {
+  if (!stream.thread.joinable() && !start_quiet_thread(stream.thread, run_stream, &stream)) {
     discard(op);
     return CUDA_ERROR_OUT_OF_MEMORY;
   }

@@ -10,9 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -21,6 +18,7 @@
 #include "tools/program/handles.h"
 #include "tools/program/output.h"
 #include "tools/program/owned_fd.h"
+#include "tools/program/system.h"
 
 namespace program {
 namespace {
@@ -124,20 +122,20 @@ void diagnose_devices(const Request &request, const Runtime &runtime, Diagnosis 
 class ProbeFile {
  public:
   explicit ProbeFile(const std::string &folder) : path_(folder + "/.sluice-doctor-XXXXXX") {
-    fd_ = OwnedFd(::mkostemp(path_.data(), O_CLOEXEC));
+    fd_ = OwnedFd(make_temporary(&path_));
     if (fd_.get() < 0) {
       const int error = errno;
       throw system_failure(fmt::format("no file can be made in '{}', name one that exists", folder),
                            "mkostemp", error);
     }
     const std::vector<char> zeros(kProbeBytes);
-    if (::write(fd_.get(), zeros.data(), zeros.size()) != static_cast<ssize_t>(zeros.size())) {
+    if (write_at(fd_.get(), zeros.data(), zeros.size(), 0) != int64_t{kProbeBytes}) {
       const int error = errno;
-      static_cast<void>(::unlink(path_.c_str()));
+      remove_file(path_);
       throw system_failure(fmt::format("writing '{}' failed", path_), "write", error);
     }
   }
-  ~ProbeFile() { static_cast<void>(::unlink(path_.c_str())); }
+  ~ProbeFile() { remove_file(path_); }
   ProbeFile(const ProbeFile &) = delete;
   ProbeFile &operator=(const ProbeFile &) = delete;
 

@@ -13,14 +13,11 @@
 #include <exception>
 #include <filesystem>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
-
-#include <fcntl.h>
-#include <sys/statvfs.h>
-#include <unistd.h>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -31,6 +28,7 @@
 #include "tools/program/output.h"
 #include "tools/program/owned_fd.h"
 #include "tools/program/progress.h"
+#include "tools/program/system.h"
 
 namespace program {
 namespace {
@@ -270,12 +268,11 @@ std::string shown_folder(const std::string &path) {
 
 // Better said before gigabytes are written than after.
 void check_room(const std::string &folder, uint64_t bytes) {
-  struct statvfs facts {};
-  if (::statvfs(folder.c_str(), &facts) != 0) return;  // making the file says what is wrong
-  const uint64_t room = uint64_t{facts.f_bavail} * facts.f_frsize;
-  if (bytes > room)
+  const std::optional<uint64_t> room = room_in(folder);
+  // Where that can't be told, making the file says what is wrong.
+  if (room && bytes > *room)
     throw system_failure(fmt::format("'{}' has room for {}, and {} are to be written", folder,
-                                     human_size(room), human_size(bytes)),
+                                     human_size(*room), human_size(bytes)),
                          "statvfs", ENOSPC);
 }
 
@@ -300,8 +297,8 @@ void check_strangers(const std::string &folder, const std::vector<PlannedFile> &
 class PendingFile {
  public:
   explicit PendingFile(std::string path)
-      : path_(std::move(path)), temporary_(fmt::format("{}.{}.tmp", path_, ::getpid())) {
-    fd_ = OwnedFd(::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+      : path_(std::move(path)), temporary_(fmt::format("{}.{}.tmp", path_, process_number())) {
+    fd_ = OwnedFd(open_to_write(temporary_));
     if (fd_.get() < 0)
       throw system_failure(fmt::format("creating '{}' failed", path_), "open", errno);
   }
@@ -311,13 +308,13 @@ class PendingFile {
         fd_(std::move(other.fd_)) {}
   PendingFile &operator=(PendingFile &&) = delete;
   ~PendingFile() {
-    if (!temporary_.empty()) static_cast<void>(::unlink(temporary_.c_str()));
+    if (!temporary_.empty()) remove_file(temporary_);
   }
 
   // Threads: any.
   void write(const char *data, uint64_t bytes, uint64_t offset) const {
     while (bytes != 0) {
-      const ssize_t count = ::pwrite(fd_.get(), data, bytes, static_cast<off_t>(offset));
+      const int64_t count = write_at(fd_.get(), data, bytes, offset);
       if (count < 0 && errno == EINTR) continue;
       if (count < 0) throw write_failure("pwrite", offset, errno);
       data += count;
@@ -332,7 +329,7 @@ class PendingFile {
   }
 
   void publish() {
-    if (::rename(temporary_.c_str(), path_.c_str()) != 0) {
+    if (rename_file(temporary_, path_) != 0) {
       throw system_failure(fmt::format("naming the finished file '{}' failed", path_), "rename",
                            errno);
     }
@@ -427,11 +424,11 @@ class TargetFolder {
     made_ = std::filesystem::create_directory(path, error);
     if (error) {
       throw system_failure(fmt::format("creating the folder '{}' failed", path), "mkdir",
-                           error.value());
+                           error.default_error_condition().value());
     }
   }
   ~TargetFolder() {
-    if (made_) static_cast<void>(::rmdir(path_.c_str()));
+    if (made_) remove_folder(path_);
   }
   TargetFolder(const TargetFolder &) = delete;
   TargetFolder &operator=(const TargetFolder &) = delete;

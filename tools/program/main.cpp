@@ -10,6 +10,7 @@
 #include "tools/program/failure.h"
 #include "tools/program/interrupt.h"
 #include "tools/program/output.h"
+#include "tools/program/system.h"
 
 namespace program {
 namespace {
@@ -58,6 +59,7 @@ int run(int count, char **arguments) {
 int main(int count, char **arguments) {
   try {
     program::secure_standard_streams();
+    program::take_arguments(&count, &arguments);
     program::watch_signals();
     return program::run(count, arguments);
   } catch (const std::exception &error) {

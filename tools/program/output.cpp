@@ -5,13 +5,11 @@
 #include <cerrno>
 #include <string>
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "tools/program/failure.h"
+#include "tools/program/system.h"
 
 namespace program {
 namespace {
@@ -20,9 +18,9 @@ constexpr size_t kLabelWidth = 11;
 constexpr size_t kTextWidth = 88;
 
 // Returns 0 or errno's value.
-int write_all(int fd, std::string_view text) {
+int write_all(StandardStream stream, std::string_view text) {
   while (!text.empty()) {
-    const ssize_t written = ::write(fd, text.data(), text.size());
+    const int64_t written = write_some(stream, text);
     if (written < 0) {
       if (errno == EINTR) continue;
       return errno;
@@ -34,20 +32,15 @@ int write_all(int fd, std::string_view text) {
 
 }  // namespace
 
-void secure_standard_streams() {
-  for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
-    // The lowest free number is fd itself. Opened for reading, so that writing still fails.
-    if (fcntl(fd, F_GETFD) < 0 && ::open("/dev/null", O_RDONLY) != fd) return;
-  }
-}
-
 void write_stdout(std::string_view text) {
-  const int error = write_all(STDOUT_FILENO, text);
+  const int error = write_all(StandardStream::output, text);
   if (error != 0 && error != EPIPE)
     throw system_failure("writing to stdout failed", "write", error);
 }
 
-void write_stderr(std::string_view text) { static_cast<void>(write_all(STDERR_FILENO, text)); }
+void write_stderr(std::string_view text) {
+  static_cast<void>(write_all(StandardStream::error, text));
+}
 
 void write_json(const Json &object) {
   write_stdout(object.dump(2, ' ', false, Json::error_handler_t::replace) + '\n');

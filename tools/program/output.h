@@ -15,9 +15,6 @@ namespace program {
 struct Failure;
 using Json = nlohmann::ordered_json;
 
-// Opens what a parent closed of stdin, stdout and stderr, so that no file takes their place.
-void secure_standard_streams();
-
 // A reader that went away (EPIPE) is no failure; anything else throws Failure.
 void write_stdout(std::string_view text);
 // Errors are ignored: there is nobody left to tell.

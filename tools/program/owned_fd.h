@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include <unistd.h>
+#include "tools/program/system.h"
 
 namespace program {
 
@@ -17,12 +17,12 @@ class OwnedFd {
     return *this;
   }
   ~OwnedFd() {
-    if (fd_ >= 0) static_cast<void>(::close(fd_));
+    if (fd_ >= 0) static_cast<void>(close_file(fd_));
   }
 
   [[nodiscard]] int get() const { return fd_; }
   // For files that were written: close can report what write could not. Returns close's answer.
-  [[nodiscard]] int close() { return ::close(std::exchange(fd_, -1)); }
+  [[nodiscard]] int close() { return close_file(std::exchange(fd_, -1)); }
 
  private:
   int fd_ = -1;

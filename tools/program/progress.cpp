@@ -3,36 +3,26 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
-#include <cstdlib>
 #include <string>
-#include <string_view>
-
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 #include <fmt/format.h>
 
 #include "tools/program/output.h"
+#include "tools/program/system.h"
 
 namespace program {
 namespace {
 
 constexpr int kBarWidth = 28;
-constexpr int kDefaultColumns = 80;
+constexpr size_t kDefaultColumns = 80;
 constexpr std::chrono::milliseconds kInterval{100};
 constexpr const char *kWipe = "\r\x1b[K";
 
 std::atomic<bool> line_is_drawn{false};
 
-bool stderr_is_terminal() {
-  const char *term = std::getenv("TERM");
-  return isatty(STDERR_FILENO) != 0 && term != nullptr && std::string_view(term) != "dumb";
-}
-
-size_t terminal_columns() {
-  winsize size{};
-  if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return kDefaultColumns;
-  return size.ws_col;
+size_t line_columns() {
+  const size_t columns = terminal_columns();
+  return columns == 0 ? kDefaultColumns : columns;
 }
 
 }  // namespace
@@ -67,7 +57,7 @@ void Progress::draw(uint64_t bytes_done, uint64_t bytes_total, double seconds) c
       fmt::format("{} {:3.0f}% [{:#<{}}{:<{}}] {} of {}, {:.2f} GB/s", verb_, part * 100, "",
                   filled, "", kBarWidth - filled, human_size(bytes_done), human_size(bytes_total),
                   gigabytes_per_second(bytes_done, seconds));
-  line.resize(std::min(line.size(), terminal_columns() - 1));
+  line.resize(std::min(line.size(), line_columns() - 1));
   write_stderr(kWipe + line);
   line_is_drawn.store(true);
 }

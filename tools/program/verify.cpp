@@ -11,9 +11,6 @@
 #include <mutex>
 #include <thread>
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <fmt/format.h>
 
 #include "tools/program/failure.h"
@@ -22,6 +19,7 @@
 #include "tools/program/owned_fd.h"
 #include "tools/program/progress.h"
 #include "tools/program/sized.h"
+#include "tools/program/system.h"
 
 namespace program {
 namespace {
@@ -55,7 +53,7 @@ uint64_t first_difference(const std::vector<unsigned char> &a, const std::vector
 
 void read_file(const Shard &shard, uint64_t offset, uint64_t bytes, unsigned char *target) {
   while (bytes != 0) {
-    const ssize_t count = ::pread(shard.fd.get(), target, bytes, static_cast<off_t>(offset));
+    const int64_t count = read_at(shard.fd.get(), target, bytes, offset);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) {
       throw system_failure(
@@ -104,7 +102,7 @@ class Verifier {
     for (uint32_t i = 0; i < info.shard_count; ++i) {
       const char *path = nullptr;
       check(sluice_checkpoint_shard(checkpoint_, i, &path, nullptr));
-      shards_.push_back({path, OwnedFd(::open(path, O_RDONLY | O_CLOEXEC))});
+      shards_.push_back({path, OwnedFd(open_to_read(path))});
       if (shards_.back().fd.get() < 0) {
         throw system_failure(fmt::format("opening '{}' to verify it failed", path), "open", errno);
       }

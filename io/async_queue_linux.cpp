@@ -1,12 +1,16 @@
-#include "io/uring_queue.h"
+// The asynchronous queue on io_uring.
+#include "io/async_queue.h"
 
+#include <liburing.h>
 #include <sys/uio.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <system_error>
 #include <thread>
+#include <vector>
 
 #include "runtime/limits.h"
 #include "runtime/os.h"
@@ -37,20 +41,48 @@ Status refused_ring(const char *call, int error_number) {
   return Status::from(std::move(record));
 }
 
-}  // namespace
+class UringQueue final : public AsyncQueue {
+ public:
+  explicit UringQueue(Runtime &runtime) : runtime_(runtime) {}
+  ~UringQueue() override;
 
-Result<std::unique_ptr<UringQueue>> UringQueue::create(Runtime &runtime,
-                                                       std::span<std::byte> fixed_memory,
-                                                       uint32_t depth) {
-  std::unique_ptr<UringQueue> queue(new UringQueue(runtime));
-  queue->not_taken_.reserve(depth);
+  Status make(std::span<std::byte> fixed_memory, uint32_t depth);
+  void submit(ReadOperation &operation) noexcept override;
+  void flush() noexcept override;
+  bool poll_one(Completion *out) noexcept override;
+  Completion wait_one() noexcept override;
+  void forget_files() noexcept override;
+
+ private:
+  static constexpr unsigned kFileSlots = 32;
+  struct FileSlot {
+    uint64_t file_id = 0;  // 0: none
+    bool direct = false;
+  };
+
+  void register_what_may(std::span<std::byte> fixed_memory) noexcept;
+  int fixed_file(ReadOperation &operation) noexcept;
+  Status try_out() noexcept;
+  int enter_ring(unsigned wait_for) noexcept;
+  void enter(unsigned wait_for) noexcept;
+
+  Runtime &runtime_;
+  io_uring ring_{};
+  bool made_ = false;
+  std::array<FileSlot, kFileSlots> files_{};
+  unsigned next_file_slot_ = 0;
+  std::vector<ReadOperation *> not_taken_;  // in the order of submission; room for `depth`
+};
+
+Status UringQueue::make(std::span<std::byte> fixed_memory, uint32_t depth) {
+  not_taken_.reserve(depth);
   io_uring_params params{};
-  if (const int result = os().ring_init(std::max(depth, 4u), &queue->ring_, &params); result < 0)
+  if (const int result = os().ring_init(std::max(depth, 4u), &ring_, &params); result < 0)
     return refused_ring("io_uring_setup", -result);
-  queue->made_ = true;
-  SLUICE_TRY(queue->try_out());
-  queue->register_what_may(fixed_memory);
-  return queue;
+  made_ = true;
+  SLUICE_TRY(try_out());
+  register_what_may(fixed_memory);
+  return {};
 }
 
 UringQueue::~UringQueue() {
@@ -161,7 +193,7 @@ void UringQueue::flush() noexcept {
   if (!not_taken_.empty() && !broken_) enter(0);
 }
 
-UringQueue::Completion UringQueue::wait_one() noexcept {
+AsyncQueue::Completion UringQueue::wait_one() noexcept {
   Completion completion;
   while (!poll_one(&completion)) {
     if (!broken_) {
@@ -177,10 +209,22 @@ UringQueue::Completion UringQueue::wait_one() noexcept {
   return completion;
 }
 
-UringFacts probe_uring(Runtime &runtime) {
-  UringFacts facts;
+}  // namespace
+
+Result<std::unique_ptr<AsyncQueue>> AsyncQueue::create(Runtime &runtime,
+                                                       std::span<std::byte> fixed_memory,
+                                                       uint32_t depth) {
+  auto queue = std::make_unique<UringQueue>(runtime);
+  SLUICE_TRY(queue->make(fixed_memory, depth));
+  return std::unique_ptr<AsyncQueue>(std::move(queue));
+}
+
+const char *AsyncQueue::name() noexcept { return "io_uring"; }
+
+AsyncQueueFacts probe_async_queue(Runtime &runtime) {
+  AsyncQueueFacts facts;
   alignas(4096) static std::array<std::byte, 64 * kKiB> memory;
-  auto queue = UringQueue::create(runtime, memory, 4);
+  auto queue = AsyncQueue::create(runtime, memory, 4);
   if (!queue.ok()) {
     facts.reason = queue.status().record().message;
     facts.remedy = remedy_for(queue.status().record().native_code);

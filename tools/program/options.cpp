@@ -17,7 +17,8 @@ namespace {
 
 constexpr size_t kNameColumn = 30;
 constexpr size_t kHelpWidth = 68;
-constexpr std::array<const char *, 4> kCommands = {"doctor", "inspect", "load", "generate"};
+constexpr std::array<const char *, 5> kCommands = {"doctor", "inspect", "load", "generate",
+                                                   "repack"};
 
 constexpr const char *kDescription =
     "sluice loads model weights from files to a GPU as fast as the hardware allows.";
@@ -66,6 +67,19 @@ constexpr const char *kGenerateFooter = R"(
 Examples:
   sluice generate test.safetensors --size 4GiB --tensors 1000 --odd
   sluice generate model/ --size 8GiB --shards 4 --blocks 32 --tensors 290
+)";
+
+constexpr const char *kRepackHelp =
+    R"(Writes a checkpoint anew in a layout for direct reads: the same tensors, names and metadata.
+
+SOURCE is what 'sluice inspect' takes. In each new file the tensors that are whole pages of 4096
+bytes come first, block by block, each at a multiple of 4096; the others follow, block by block,
+the largest first. TARGET is written under a temporary name and renamed when it is complete.)";
+
+constexpr const char *kRepackFooter = R"(
+Examples:
+  sluice repack model.safetensors packed.safetensors --verify
+  sluice repack model/ packed/ --shard-size 4GiB
 )";
 
 std::string library_options_help() {
@@ -279,6 +293,26 @@ void add_generate(CLI::App *app, Request *request) {
   add_json(command, request);
 }
 
+void add_repack(CLI::App *app, Request *request) {
+  CLI::App *command = app->add_subcommand("repack", kRepackHelp);
+  add_paths(command, request,
+            "SOURCE, the checkpoint to read, and TARGET: a file for a single file, a folder for a "
+            "checkpoint with an index");
+  add_switch(command, "--force", &request->force,
+             "Replace TARGET: a file, or a folder that holds nothing but a checkpoint");
+  add_text(
+      command, "--shard-size", "SIZE",
+      [request](const std::string &text) {
+        request->shard_size_bytes = parse_size("--shard-size", text);
+      },
+      "Make TARGET a folder with files of at most SIZE bytes of tensors each; blocks that fit into "
+      "a file aren't split (default: the files of SOURCE)");
+  add_switch(command, "--verify", &request->verify,
+             "Before it gets its name, compare TARGET with SOURCE by plain reads of both: "
+             "metadata, names, types, shapes and every byte");
+  add_json(command, request);
+}
+
 class HelpFormatter : public CLI::Formatter {
  public:
   HelpFormatter() { column_width(kNameColumn); }
@@ -288,6 +322,7 @@ class HelpFormatter : public CLI::Formatter {
     const std::string name = app->get_name();
     const char *arguments = name == "doctor" ? "[PATH...]" : "PATH";
     if (name == "generate") arguments = "PATH --size SIZE";
+    if (name == "repack") arguments = "SOURCE TARGET";
     return fmt::format("\nUsage: sluice {} [OPTIONS] {}\n", name, arguments);
   }
 
@@ -305,6 +340,12 @@ class HelpFormatter : public CLI::Formatter {
   }
 };
 
+const char *examples_of(std::string_view command) {
+  if (command == "load") return kLoadFooter;
+  if (command == "generate") return kGenerateFooter;
+  return command == "repack" ? kRepackFooter : "";
+}
+
 void build_commands(CLI::App *app, Request *request) {
   app->name("sluice");
   app->set_help_flag("-h,--help", "Print this help");
@@ -315,12 +356,11 @@ void build_commands(CLI::App *app, Request *request) {
   add_inspect(app, request);
   add_load(app, request);
   add_generate(app, request);
+  add_repack(app, request);
   const std::string options = library_options_help();
   for (CLI::App *command : app->get_subcommands({})) {
     command->allow_extras();
-    const std::string name = command->get_name();
-    const char *examples = name == "load" ? kLoadFooter : name == "generate" ? kGenerateFooter : "";
-    command->footer(options + examples);
+    command->footer(options + examples_of(command->get_name()));
   }
   app->footer(options + kFooter);
 }
@@ -356,9 +396,15 @@ void refuse_extras(const CLI::App &command) {
 
 void require_arguments(const Request &request) {
   if (request.command == "doctor") return;
-  if (request.paths.size() > 1) {
+  const size_t expected = request.command == "repack" ? 2 : 1;
+  if (request.paths.size() > expected) {
     throw UsageError(fmt::format("one argument too many for 'sluice {}': '{}'", request.command,
-                                 printable(request.paths[1])));
+                                 printable(request.paths[expected])));
+  }
+  if (request.command == "repack" &&
+      (request.paths.size() < 2 || request.paths[0].empty() || request.paths[1].empty())) {
+    throw UsageError(
+        "'sluice repack' needs SOURCE and TARGET: the checkpoint to read, and the one to write");
   }
   if (request.paths.empty() || request.paths.front().empty()) {
     throw UsageError(fmt::format("'sluice {}' needs a PATH: the checkpoint {}", request.command,

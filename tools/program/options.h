@@ -27,11 +27,13 @@ struct Request {
   sluice_options library = sized<sluice_options>();
   std::string command;             // empty: only `text` is wanted
   std::string text;                // of --help and --version
-  std::vector<std::string> paths;  // doctor: any number; inspect and load: one
+  std::vector<std::string> paths;  // doctor: any number; repack: two; inspect and load: one
   std::optional<uint32_t> device;
   bool json = false;
   bool tensors = false;
   bool verify = false;
+  bool force = false;             // repack
+  uint64_t shard_size_bytes = 0;  // repack; 0: as many files as there are
   GenerateRequest generate;
 };
 

@@ -11,5 +11,6 @@ namespace program {
 [[nodiscard]] int run_load(const Request &request);
 [[nodiscard]] int run_generate(const Request &request);
 [[nodiscard]] int run_repack(const Request &request);
+[[nodiscard]] int run_bench(const Request &request);
 
 }  // namespace program

@@ -70,11 +70,12 @@ Examples:
 )";
 
 constexpr const char *kRepackHelp =
-    R"(Writes a checkpoint anew in a layout for direct reads: the same tensors, names and metadata.
+    R"(Writes a safetensors checkpoint anew in a layout for direct reads.
 
-SOURCE is what 'sluice inspect' takes. In each new file the tensors that are whole pages of 4096
-bytes come first, block by block, each at a multiple of 4096; the others follow, block by block,
-the largest first. TARGET is written under a temporary name and renamed when it is complete.)";
+Tensors, names, types, shapes and metadata stay the same. SOURCE is what 'sluice inspect' takes.
+In each new file the tensors that are whole pages of 4096 bytes come first, block by block, each
+at a multiple of 4096; the others follow, block by block, the largest first. TARGET is written
+under a temporary name and renamed when it is complete.)";
 
 constexpr const char *kRepackFooter = R"(
 Examples:

@@ -1,6 +1,7 @@
 # Sourced by each test of the program. `run ARGUMENT...` runs it and keeps its exit status and what
 # it wrote; the expectations after it judge that run, count failures and go on; the file ends with
-# `finish`. From ctest: PROGRAM, JSON and DAMAGING_DRIVER.
+# `finish`. From ctest: PROGRAM, JSON, DAMAGING_DRIVER and
+# FAILING_COPY.
 set -u
 : "${PROGRAM:?the path of sluice}" "${JSON:?the path of program_json}"
 # The machine's own settings don't count.

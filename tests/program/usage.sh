@@ -11,7 +11,7 @@ wrong() { # TEXT... -- ARGUMENT...
   expect_silent_out
 }
 
-wrong 'command is missing' doctor inspect load generate --
+wrong 'command is missing' doctor inspect load generate repack bench --
 wrong "unknown command 'fly'" load -- fly
 wrong "unknown command 'laod'" "did you mean 'load'" -- laod x
 wrong "unknown flag '--fast' before the command" -- --fast load x
@@ -51,6 +51,21 @@ wrong "--tensors '0'" -- generate a --size 1MiB --tensors 0
 wrong --blocks tensors -- generate a --size 1MiB --tensors 3 --blocks 4
 wrong --shards tensors -- generate a --size 1MiB --tensors 3 --shards 4
 wrong 'is a folder' --shards -- generate . --size 1MiB
+wrong "'sluice repack' needs SOURCE and TARGET" -- repack
+wrong "'sluice repack' needs SOURCE and TARGET" -- repack a
+wrong "'sluice repack' needs SOURCE and TARGET" -- repack a ''
+wrong "one argument too many for 'sluice repack': 'c'" -- repack a b c
+wrong "'sluice bench' needs the word io and a FILE" -- bench
+wrong "'sluice bench' needs the word io and a FILE" -- bench io
+wrong "'sluice bench' needs the word io and a FILE" -- bench a b
+wrong "one argument too many for 'sluice bench': 'b'" -- bench io a b
+wrong "--rounds '0'" 'from 1 to 1000' -- bench io a --rounds 0
+wrong "--size '0'" -- bench io a --size 0
+wrong '--cold takes no value' -- bench io a --cold=1
+wrong "--shard-size '0'" -- repack a b --shard-size 0
+wrong "--shard-size 'none'" -- repack a b --shard-size none
+wrong '--force takes no value' -- repack a b --force=1
+wrong "unknown flag '--force' of 'sluice load'" -- load a --force
 
 run load a --json --io sockets
 expect_exit 2
@@ -62,7 +77,7 @@ expect_exit 2
 expect_error SLUICE_RING much
 
 # Help and version are results: on stdout, exit status 0.
-for command in doctor inspect load generate; do
+for command in doctor inspect load generate repack bench; do
   run "$command" --help
   expect_exit 0
   expect_out "Usage: sluice $command" --json --vram-limit --vram-headroom --pinned-limit --ring \
@@ -72,7 +87,7 @@ for command in doctor inspect load generate; do
 done
 run --help
 expect_exit 0
-expect_out doctor inspect load generate 'Exit status' SLUICE_VRAM_LIMIT
+expect_out doctor inspect load generate repack bench 'Exit status' SLUICE_VRAM_LIMIT
 run load --help
 expect_out --verify --device 'sluice load model.safetensors --verify'
 run --version

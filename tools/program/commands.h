@@ -10,5 +10,7 @@ namespace program {
 [[nodiscard]] int run_inspect(const Request &request);
 [[nodiscard]] int run_load(const Request &request);
 [[nodiscard]] int run_generate(const Request &request);
+[[nodiscard]] int run_repack(const Request &request);
+[[nodiscard]] int run_bench(const Request &request);
 
 }  // namespace program

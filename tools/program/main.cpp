@@ -22,6 +22,8 @@ int run_command(const Request &request) {
   if (request.command == "inspect") return run_inspect(request);
   if (request.command == "load") return run_load(request);
   if (request.command == "generate") return run_generate(request);
+  if (request.command == "repack") return run_repack(request);
+  if (request.command == "bench") return run_bench(request);
   write_stdout(request.text);
   return kExitDone;
 }

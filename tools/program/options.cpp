@@ -17,7 +17,8 @@ namespace {
 
 constexpr size_t kNameColumn = 30;
 constexpr size_t kHelpWidth = 68;
-constexpr std::array<const char *, 4> kCommands = {"doctor", "inspect", "load", "generate"};
+constexpr std::array<const char *, 6> kCommands = {"doctor",   "inspect", "load",
+                                                   "generate", "repack",  "bench"};
 
 constexpr const char *kDescription =
     "sluice loads model weights from files to a GPU as fast as the hardware allows.";
@@ -66,6 +67,34 @@ constexpr const char *kGenerateFooter = R"(
 Examples:
   sluice generate test.safetensors --size 4GiB --tensors 1000 --odd
   sluice generate model/ --size 8GiB --shards 4 --blocks 32 --tensors 290
+)";
+
+constexpr const char *kRepackHelp =
+    R"(Writes a safetensors checkpoint anew in a layout for direct reads.
+
+Tensors, names, types, shapes and metadata stay the same. SOURCE is what 'sluice inspect' takes.
+In each new file the tensors that are whole pages of 4096 bytes come first, block by block, each
+at a multiple of 4096; the others follow, block by block, the largest first. TARGET is written
+under a temporary name and renamed when it is complete.)";
+
+constexpr const char *kRepackFooter = R"(
+Examples:
+  sluice repack model.safetensors packed.safetensors --verify
+  sluice repack model/ packed/ --shard-size 4GiB
+)";
+
+constexpr const char *kBenchHelp =
+    R"(Measures how fast sluice moves a file's bytes, beside plain loops, side by side in one run.
+
+FILE is any file. From the file to page-locked host memory, from there to the GPU, from the file
+to the GPU, and page-locking itself: sluice and what a plain program can do take turns, and the
+medians are shown with the processor seconds that each gigabyte costs. Files, memory and GPU are
+made ready before; nothing is written.)";
+
+constexpr const char *kBenchFooter = R"(
+Examples:
+  sluice bench io model.safetensors --verify
+  sluice bench io model.safetensors --cold --rounds 3 --size 1GiB --json
 )";
 
 std::string library_options_help() {
@@ -279,6 +308,51 @@ void add_generate(CLI::App *app, Request *request) {
   add_json(command, request);
 }
 
+void add_repack(CLI::App *app, Request *request) {
+  CLI::App *command = app->add_subcommand("repack", kRepackHelp);
+  add_paths(command, request,
+            "SOURCE, the checkpoint to read, and TARGET: a file for a single file, a folder for a "
+            "checkpoint with an index");
+  add_switch(command, "--force", &request->force,
+             "Replace TARGET: a file, or a folder that holds nothing but a checkpoint");
+  add_text(
+      command, "--shard-size", "SIZE",
+      [request](const std::string &text) {
+        request->shard_size_bytes = parse_size("--shard-size", text);
+      },
+      "Make TARGET a folder with files of at most SIZE bytes of tensors each; blocks that fit into "
+      "a file aren't split (default: the files of SOURCE)");
+  add_switch(command, "--verify", &request->verify,
+             "Before it gets its name, compare TARGET with SOURCE by plain reads of both: "
+             "metadata, names, types, shapes and every byte");
+  add_json(command, request);
+}
+
+void add_bench(CLI::App *app, Request *request) {
+  constexpr unsigned kMostRounds = 1000;
+  CLI::App *command = app->add_subcommand("bench", kBenchHelp);
+  add_paths(command, request, "The word io, and the FILE to read");
+  add_text(
+      command, "--rounds", "N",
+      [request](const std::string &text) {
+        request->bench.rounds = parse_number<unsigned>("--rounds", text, 1, kMostRounds);
+      },
+      "How often each takes its turn (default: 5)");
+  add_text(
+      command, "--size", "SIZE",
+      [request](const std::string &text) {
+        request->bench.size_bytes = parse_size("--size", text);
+      },
+      "Read at most SIZE bytes of FILE (default: 4GiB); as much GPU memory is needed");
+  add_switch(command, "--cold", &request->bench.cold,
+             "Measure reading from the disk too: the file is dropped from the page cache before "
+             "each sample, and what stays in it is told");
+  add_switch(command, "--verify", &request->verify,
+             "Compare what sluice reads with the file (not timed); a difference is a failure");
+  add_device(command, request, "Use GPU N (default: 0)");
+  add_json(command, request);
+}
+
 class HelpFormatter : public CLI::Formatter {
  public:
   HelpFormatter() { column_width(kNameColumn); }
@@ -288,6 +362,8 @@ class HelpFormatter : public CLI::Formatter {
     const std::string name = app->get_name();
     const char *arguments = name == "doctor" ? "[PATH...]" : "PATH";
     if (name == "generate") arguments = "PATH --size SIZE";
+    if (name == "repack") arguments = "SOURCE TARGET";
+    if (name == "bench") arguments = "io FILE";
     return fmt::format("\nUsage: sluice {} [OPTIONS] {}\n", name, arguments);
   }
 
@@ -305,6 +381,13 @@ class HelpFormatter : public CLI::Formatter {
   }
 };
 
+const char *examples_of(std::string_view command) {
+  if (command == "load") return kLoadFooter;
+  if (command == "generate") return kGenerateFooter;
+  if (command == "bench") return kBenchFooter;
+  return command == "repack" ? kRepackFooter : "";
+}
+
 void build_commands(CLI::App *app, Request *request) {
   app->name("sluice");
   app->set_help_flag("-h,--help", "Print this help");
@@ -315,12 +398,12 @@ void build_commands(CLI::App *app, Request *request) {
   add_inspect(app, request);
   add_load(app, request);
   add_generate(app, request);
+  add_repack(app, request);
+  add_bench(app, request);
   const std::string options = library_options_help();
   for (CLI::App *command : app->get_subcommands({})) {
     command->allow_extras();
-    const std::string name = command->get_name();
-    const char *examples = name == "load" ? kLoadFooter : name == "generate" ? kGenerateFooter : "";
-    command->footer(options + examples);
+    command->footer(options + examples_of(command->get_name()));
   }
   app->footer(options + kFooter);
 }
@@ -356,11 +439,22 @@ void refuse_extras(const CLI::App &command) {
 
 void require_arguments(const Request &request) {
   if (request.command == "doctor") return;
-  if (request.paths.size() > 1) {
+  const size_t expected = request.command == "repack" || request.command == "bench" ? 2 : 1;
+  if (request.paths.size() > expected) {
     throw UsageError(fmt::format("one argument too many for 'sluice {}': '{}'", request.command,
-                                 printable(request.paths[1])));
+                                 printable(request.paths[expected])));
   }
-  if (request.paths.empty() || request.paths.front().empty()) {
+  const bool lacks_one =
+      request.paths.size() < expected || request.paths[0].empty() || request.paths.back().empty();
+  if (request.command == "repack" && lacks_one) {
+    throw UsageError(
+        "'sluice repack' needs SOURCE and TARGET: the checkpoint to read, and the one to write");
+  }
+  if (request.command == "bench" && (lacks_one || request.paths[0] != "io")) {
+    throw UsageError(
+        "'sluice bench' needs the word io and a FILE: sluice bench io model.safetensors");
+  }
+  if (lacks_one) {
     throw UsageError(fmt::format("'sluice {}' needs a PATH: the checkpoint {}", request.command,
                                  request.command == "generate" ? "to write" : "to read"));
   }

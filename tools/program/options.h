@@ -23,16 +23,25 @@ struct GenerateRequest {
   bool odd = false;
 };
 
+struct BenchRequest {
+  unsigned rounds = 5;
+  uint64_t size_bytes = 0;  // most of the file to read; 0: the default
+  bool cold = false;
+};
+
 struct Request {
   sluice_options library = sized<sluice_options>();
   std::string command;             // empty: only `text` is wanted
   std::string text;                // of --help and --version
-  std::vector<std::string> paths;  // doctor: any number; inspect and load: one
+  std::vector<std::string> paths;  // doctor: any number; inspect, load: one; repack, bench: two
   std::optional<uint32_t> device;
   bool json = false;
   bool tensors = false;
   bool verify = false;
+  bool force = false;             // repack
+  uint64_t shard_size_bytes = 0;  // repack; 0: as many files as there are
   GenerateRequest generate;
+  BenchRequest bench;
 };
 
 // Takes sluice's options out of `arguments`, which must outlive the request. Throws UsageError.

@@ -43,7 +43,7 @@ Result<Text> read_text(const File &file, uint64_t offset, uint64_t bytes) {
 }
 
 struct ReadHeader {
-  SafetensorsHeader header;
+  FileHeader header;
   uint64_t data_offset;
 };
 
@@ -197,7 +197,7 @@ Status Checkpoint::finish() {
   tensors.reserve(static_cast<size_t>(tensor_count_));
   for (const Shard &shard : shards_) {
     for (uint64_t i = 0; i < shard.header.tensor_count(); ++i) {
-      const SafetensorsTensor tensor = shard.header.tensor(i);
+      const HeaderTensor tensor = shard.header.tensor(i);
       tensors.push_back({tensor.name, tensor.end - tensor.begin});
     }
   }
@@ -238,7 +238,7 @@ std::string_view Checkpoint::name_of(uint64_t index) const noexcept {
 
 CheckpointTensor Checkpoint::tensor(uint64_t index) const noexcept {
   const Shard &shard = shard_of(index);
-  const SafetensorsTensor header = shard.header.tensor(index - shard.first_tensor);
+  const HeaderTensor header = shard.header.tensor(index - shard.first_tensor);
   return {header, static_cast<uint32_t>(&shard - shards_.data()), shard.data_offset + header.begin,
           header.end - header.begin, blocks_.block_of[index]};
 }

@@ -29,7 +29,7 @@
 namespace sluice {
 
 struct CheckpointTensor {
-  SafetensorsTensor header;
+  HeaderTensor header;
   uint32_t shard;
   uint64_t file_offset;  // of the first byte, in the shard's file
   uint64_t size_bytes;
@@ -41,7 +41,7 @@ class Checkpoint {
   struct Shard {
     std::string path;
     std::unique_ptr<File> file;
-    SafetensorsHeader header;
+    FileHeader header;
     uint64_t data_offset;   // of the first byte after the header
     uint64_t first_tensor;  // index in the checkpoint
   };

@@ -24,10 +24,11 @@
 #include <vector>
 
 #include "io/safetensors.h"
+#include "io/types.h"
 
 namespace {
 
-using sluice::SafetensorsHeader;
+using sluice::FileHeader;
 
 // ---- What both sides say of a file
 
@@ -193,11 +194,11 @@ Answer parser_answer(const std::string &file, bool canary) {
     }
     return {{}, parsed.status().record().message};
   }
-  const SafetensorsHeader &header = parsed.value();
+  const FileHeader &header = parsed.value();
   Contents contents;
   uint64_t at = 0;
   for (uint64_t i = 0; i < header.tensor_count(); ++i) {
-    const sluice::SafetensorsTensor tensor = header.tensor(i);
+    const sluice::HeaderTensor tensor = header.tensor(i);
     if (tensor.begin != at) fail(file, "tensors aren't in the order of their offsets");
     if (tensor.name.data()[tensor.name.size()] != '\0') fail(file, "a name without its end");
     at = tensor.end;

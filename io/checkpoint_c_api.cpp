@@ -68,6 +68,7 @@ sluice_status sluice_checkpoint_info_get(const sluice_checkpoint *checkpoint,
                        info.tensor_count = from.tensor_count();
                        info.block_count = from.blocks().size();
                        info.data_bytes = from.data_bytes();
+                       info.format = static_cast<uint32_t>(from.format());
                        return {};
                      });
 }

@@ -634,10 +634,21 @@ SLUICE_API void sluice_type_block(sluice_type type, uint32_t *out_elements, uint
 /* Threads: any; it doesn't change after opening. Holds its shards open until it is closed. */
 typedef struct sluice_checkpoint sluice_checkpoint;
 
-/* Opens a safetensors file, or a directory with model.safetensors.index.json, or one with a single
- * .safetensors file, or such an index file itself. Reads and checks headers, no weights.
- * Format: https://github.com/huggingface/safetensors#format (8-byte little-endian header length,
- * JSON header of at most 100 MB, data without holes or overlap).
+typedef enum sluice_format {
+  SLUICE_FORMAT_UNKNOWN = 0,
+  SLUICE_FORMAT_SAFETENSORS = 1,
+  SLUICE_FORMAT_GGUF = 2
+} sluice_format;
+
+/* Opens a safetensors or GGUF file, a file of a split GGUF set (the others lie beside it), an index
+ * of safetensors files, or a directory with one of these: model.safetensors.index.json, or a single
+ * .safetensors file, or a single .gguf file or set. Reads and checks headers, no weights.
+ * A file that starts with "GGUF" is a GGUF file, whatever its name. Formats:
+ *   https://github.com/huggingface/safetensors#format (8-byte little-endian header length, JSON
+ *   header of at most 100 MB, data without holes or overlap);
+ *   https://github.com/ggml-org/ggml/blob/master/docs/gguf.md (versions 2 and 3, little-endian, a
+ *   header of at most 256 MiB; holes between tensors are allowed, overlap isn't). The files of a
+ *   set are called name-00001-of-00003.gguf and so on, and say so in split.no and split.count.
  * Returns: OK; NOT_FOUND (file, index or shard); BAD_FORMAT (says where and what); END_OF_FILE;
  *          and those of sluice_file_open. */
 SLUICE_API sluice_status sluice_checkpoint_open(sluice_runtime *runtime, const char *path,
@@ -651,6 +662,7 @@ typedef struct sluice_checkpoint_info {
   uint64_t tensor_count;
   uint64_t block_count;
   uint64_t data_bytes; /* of all tensors */
+  uint32_t format;     /* sluice_format, the same for all shards */
 } sluice_checkpoint_info;
 #define SLUICE_CHECKPOINT_INFO_INIT SLUICE_INIT(sluice_checkpoint_info)
 SLUICE_API sluice_status sluice_checkpoint_info_get(const sluice_checkpoint *checkpoint,
@@ -664,7 +676,8 @@ typedef struct sluice_tensor_info {
   const char *name; /* UTF-8, zero-terminated, lives as long as the checkpoint */
   uint32_t shard;
   uint32_t dimension_count;
-  const uint64_t *shape; /* dimension_count values, lives as long as the checkpoint */
+  const uint64_t *shape; /* dimension_count values, lives as long as the checkpoint; the dimension
+                            that varies slowest comes first (a GGUF file has it last) */
   uint64_t file_offset;  /* of the first byte, in the shard's file */
   uint64_t size_bytes;
   uint64_t block; /* index of its block; SLUICE_NO_BLOCK: outside the blocks */
@@ -680,7 +693,7 @@ SLUICE_API sluice_status sluice_checkpoint_find(const sluice_checkpoint *checkpo
                                                 const char *name, uint64_t *out_index);
 
 /* A block: tensors whose names share everything up to and including a counting number, as in
- * "model.layers.7." Lives as long as the checkpoint. */
+ * "model.layers.7." or "blk.7.". Lives as long as the checkpoint. */
 typedef struct sluice_block_info {
   uint32_t struct_size;
   uint32_t number;    /* the counting number, 7 */
@@ -697,7 +710,9 @@ SLUICE_API sluice_status sluice_checkpoint_shard(const sluice_checkpoint *checkp
                                                  uint32_t index, const char **out_path,
                                                  sluice_file **out_file);
 
-/* The header's "__metadata__" entries, over all shards. Returns: true; false past the end. */
+/* The header's metadata, over all shards: the entries of "__metadata__", or the keys of a GGUF file
+ * but for split.*: numbers in decimal, true and false, strings, and of arrays their kind and length
+ * only, "[string x 32000]". Returns: true; false past the end. */
 SLUICE_API bool sluice_checkpoint_metadata(const sluice_checkpoint *checkpoint, uint64_t index,
                                            const char **out_key, const char **out_value);
 

@@ -490,7 +490,12 @@ bool GgufParser::check_names() {
 }
 
 bool GgufParser::check_places() {
-  const uint64_t data_bytes = file_bytes_ - std::min(file_bytes_, data_offset_);
+  if (tables_.tensors.empty()) return true;
+  if (data_offset_ > file_bytes_) {
+    return fail(SLUICE_END_OF_FILE, "the data would begin at {}, but the file has {} bytes",
+                data_offset_, file_bytes_);
+  }
+  const uint64_t data_bytes = file_bytes_ - data_offset_;
   const Tensor *before = nullptr;
   for (const Tensor &tensor : tables_.tensors) {
     if (before && tensor.begin < before->end) {

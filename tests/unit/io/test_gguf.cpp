@@ -336,7 +336,11 @@ TEST_CASE("tensors that are not what the format demands") {
             SLUICE_BAD_FORMAT, {"'a'", "overlap 'b'"});
   // The file ends where the data begin, or before.
   File no_data = file_of({tensor("t", {4}, kF32, 0)}, 0);
-  check_bad("no data", no_data.bytes(), SLUICE_END_OF_FILE, {"'t'", "0 bytes of data"});
+  check_bad("no data", no_data.bytes(), SLUICE_END_OF_FILE, {"begin at 64", "has 57 bytes"});
+  check_bad("no data", no_data.bytes() + "1234567", SLUICE_END_OF_FILE, {"'t'", "0 bytes of data"});
+  no_data.tensors = {tensor("t", {0}, kF32, 0)};
+  check_bad("no data", no_data.bytes(), SLUICE_END_OF_FILE, {"begin at 64", "has 57 bytes"});
+  CHECK(parse(no_data.bytes() + "1234567").ok());
 }
 
 TEST_CASE("alignment") {

@@ -331,6 +331,11 @@ TEST_CASE("tensors that are not what the format demands") {
   check_bad("overlap",
             file_of({tensor("b", {9}, kF32, 32), tensor("a", {9}, kF32, 0)}, 100).bytes(),
             SLUICE_BAD_FORMAT, {"'b'", "[32, 68) overlap 'a' [0, 36)", "byte 24"});
+  check_bad("by a byte",
+            file_of({tensor("a", {33}, kI8, 0), tensor("b", {4}, kI8, 32)}, 100).bytes(),
+            SLUICE_BAD_FORMAT, {"'b'", "[32, 36) overlap 'a' [0, 33)"});
+  check_bad("by a byte", file_of({tensor("t", {4}, kF32, 0)}, 15).bytes(), SLUICE_END_OF_FILE,
+            {"'t'", "[0, 16)", "15 bytes of data"});
   check_bad("same place",
             file_of({tensor("b", {9}, kF32, 0), tensor("a", {9}, kF32, 0)}, 100).bytes(),
             SLUICE_BAD_FORMAT, {"'a'", "overlap 'b'"});

@@ -1,11 +1,15 @@
 // The GGUF header parser: what it makes of a good file, every kind of bad one with its status and
-// what its message names, and that pieces don't change the answer.
+// what its message names, that pieces don't change the answer, and what the gguf package's reader
+// says of the same files (gguf_verdicts.json, made by gguf_verdicts.py).
 #include <doctest.h>
 
 #include <bit>
 #include <chrono>
 #include <cstdlib>
+#include <fstream>
+#include <iterator>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 #include <vector>
@@ -480,6 +484,58 @@ TEST_CASE("UTF-8") {
     CAPTURE(bad);
     CHECK(!is_utf8(bad));
   }
+}
+
+// A value as the package's reader gives it, and as sluice shows it.
+static bool same_value(const nlohmann::json &theirs, const std::string &mine) {
+  if (theirs.is_string()) return theirs.get<std::string>() == mine;
+  if (!theirs.is_number_float()) return theirs.dump() == mine;
+  // The package widens a float32, of which the shortest text is shown.
+  const auto number = theirs.get<double>();
+  return std::stod(mine) == number || std::stof(mine) == static_cast<float>(number);
+}
+
+TEST_CASE("same verdict as the reader of the gguf package") {
+  std::ifstream stream(SLUICE_SOURCE_DIR "/tests/unit/io/gguf_verdicts.json");
+  const auto recorded = nlohmann::json::parse(stream);
+  size_t good = 0;
+  for (const auto &recorded_case : recorded["cases"]) {
+    const std::string name = recorded_case["file"];
+    CAPTURE(name);
+    std::ifstream in(SLUICE_SOURCE_DIR "/tests/fuzz/corpus/gguf/" + name, std::ios::binary);
+    const std::string file{std::istreambuf_iterator<char>(in), {}};
+    const auto &library = recorded_case["library"];
+    const bool differs = recorded_case["differs"] != "";
+    auto parsed = parse(file);
+    const std::string message = parsed.ok() ? "" : parsed.status().record().message;
+    CAPTURE(message);
+    CHECK(parsed.ok() == (library["accepts"] && !differs));
+    if (differs) CHECK(library["accepts"] == true);  // else the mark is stale
+    if (!parsed.ok() || differs || !library["accepts"]) continue;
+    ++good;
+    const FileHeader &header = parsed.value().header;
+    REQUIRE(header.tensor_count() == library["tensors"].size());
+    std::map<std::string, HeaderTensor> mine;
+    for (uint64_t i = 0; i < header.tensor_count(); ++i) {
+      mine.emplace(header.name(i), header.tensor(i));
+    }
+    for (const auto &expected : library["tensors"]) {
+      const HeaderTensor &found = mine.at(expected["name"]);
+      CHECK(type_name(found.type) == expected["type"].get<std::string>());
+      CHECK(std::vector<uint64_t>(found.shape.begin(), found.shape.end()) ==
+            expected["shape"].get<std::vector<uint64_t>>());
+      CHECK(parsed.value().data_offset + found.begin == expected["offset"]);
+      CHECK(found.end - found.begin == expected["bytes"]);
+    }
+    auto metadata = metadata_of(header);
+    CHECK(metadata.size() == library["keys"].size());
+    for (const auto &[key, value] : library["keys"].items()) {
+      CAPTURE(key);
+      CHECK(same_value(value, metadata[key]));
+    }
+  }
+  CHECK(recorded["cases"].size() > 30);
+  CHECK(good > 15);
 }
 
 TEST_CASE("a vocabulary of 260,000 words takes milliseconds") {

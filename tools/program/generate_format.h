@@ -31,7 +31,7 @@ inline constexpr uint64_t kRowElements = 1024;  // of the tensors that get two d
 [[nodiscard]] uint64_t data_alignment(sluice_format format);
 // "model-00001-of-00004.gguf"; index counts from 0.
 [[nodiscard]] std::string shard_name(sluice_format format, uint32_t index, uint32_t count);
-// Of tensor `part` of block `block`; "" is never a name. kNoBlock: outside them, 0 is in front.
+// Of tensor `part` of a block, or outside the blocks: 0 in front of them, the others behind.
 inline constexpr uint64_t kNoBlock = UINT64_MAX;
 [[nodiscard]] std::string tensor_name(sluice_format format, uint64_t block, uint64_t part);
 

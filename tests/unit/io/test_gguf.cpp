@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "io/gguf.h"
+#include "io/gguf_set.h"
 #include "io/types.h"
 #include "io/utf8.h"
 #include "tests/support/gguf.h"
@@ -409,6 +410,27 @@ TEST_CASE("which file of a set it is") {
                                                      {kArray, array(kUint16, 1, u16(1))}}) {
     check_bad("kind", split({key("split.count", type, value)}), SLUICE_BAD_FORMAT,
               {"'split.count'", "whole number"});
+  }
+}
+
+TEST_CASE("names of a set's files") {
+  const auto name = parse_gguf_set_name("a-b-00002-of-00012.gguf");
+  REQUIRE(name.has_value());
+  CHECK(name->stem == "a-b");
+  CHECK(name->number == 1);
+  CHECK(name->count == 12);
+  CHECK(gguf_set_name(name->stem, name->number, name->count) == "a-b-00002-of-00012.gguf");
+  CHECK(name->same_set(*parse_gguf_set_name("a-b-00012-of-00012.gguf")));
+  CHECK(!name->same_set(*parse_gguf_set_name("a-b-00002-of-00013.gguf")));
+  CHECK(!name->same_set(*parse_gguf_set_name("a-c-00002-of-00012.gguf")));
+  CHECK(parse_gguf_set_name("-00001-of-00001.gguf")->stem.empty());
+  for (const char *other :
+       {"", ".gguf", "a.gguf", "a-00001-of-00002", "a-00001-of-00002.GGUF", "00001-of-00002.gguf",
+        "a-0001-of-0002.gguf", "a-00000-of-00002.gguf", "a-00003-of-00002.gguf",
+        "a_00001-of-00002.gguf", "a-00001_of-00002.gguf", "a-0000x-of-00002.gguf",
+        "a-00001-of-0000 .gguf", "a-00001-of-00002.gguf.part"}) {
+    CAPTURE(other);
+    CHECK(!parse_gguf_set_name(other));
   }
 }
 

@@ -1,65 +1,22 @@
 #include "io/checkpoint.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <system_error>
 
+#include "io/checkpoint_folder.h"
+#include "io/gguf_set.h"
 #include "io/json_events.h"
+#include "io/safetensors.h"
 
 namespace sluice {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kIndexName = "model.safetensors.index.json";
-constexpr std::string_view kShardEnding = ".safetensors";
 constexpr std::string_view kIndexEnding = ".json";
 // As much as a header may have: for the same names it is the shorter of the two.
 constexpr uint64_t kMaxIndexBytes = kSafetensorsMaxHeaderBytes;
-
-// Paths are UTF-8 in the C API, on Windows too.
-fs::path to_path(const std::string &text) {
-  return fs::path(std::u8string(text.begin(), text.end()));
-}
-std::string to_text(const fs::path &path) {
-  const std::u8string text = path.u8string();
-  return std::string(text.begin(), text.end());
-}
-
-struct Text {
-  std::unique_ptr<char[]> bytes;
-  size_t size = 0;
-  std::string_view view() const { return {bytes.get(), size}; }
-};
-
-Result<Text> read_text(const File &file, uint64_t offset, uint64_t bytes) {
-  Text text;
-  text.size = static_cast<size_t>(bytes);
-  text.bytes = std::make_unique_for_overwrite<char[]>(text.size);
-  SLUICE_TRY(file.read_exactly(offset, text.bytes.get(), bytes));
-  return text;
-}
-
-struct ReadHeader {
-  SafetensorsHeader header;
-  uint64_t data_offset;
-};
-
-Result<ReadHeader> read_header(const File &file) {
-  unsigned char prefix[kSafetensorsPrefixBytes] = {};
-  const uint64_t file_bytes = file.size_bytes();
-  const uint64_t prefix_bytes = std::min<uint64_t>(file_bytes, sizeof prefix);
-  SLUICE_TRY(file.read_exactly(0, prefix, prefix_bytes));
-  auto bytes = safetensors_header_bytes({prefix, static_cast<size_t>(prefix_bytes)}, file_bytes);
-  if (!bytes.ok()) return bytes.take_status().with_context(file.path());
-  SLUICE_ASSIGN(const Text text, read_text(file, kSafetensorsPrefixBytes, bytes.value()));
-  const uint64_t data_offset = kSafetensorsPrefixBytes + bytes.value();
-  auto header = parse_safetensors_header(text.view(), file_bytes - data_offset);
-  if (!header.ok()) return header.take_status().with_context(file.path());
-  return ReadHeader{header.take(), data_offset};
-}
 
 Result<CheckpointIndex> read_index(Runtime &runtime, const std::string &path) {
   SLUICE_ASSIGN(const std::unique_ptr<File> file, File::open(runtime, path));
@@ -67,104 +24,127 @@ Result<CheckpointIndex> read_index(Runtime &runtime, const std::string &path) {
     return error(SLUICE_BAD_FORMAT, "{}: the index has {} bytes, more than the {} allowed", path,
                  file->size_bytes(), kMaxIndexBytes);
   }
-  SLUICE_ASSIGN(const Text text, read_text(*file, 0, file->size_bytes()));
-  Result<CheckpointIndex> index = parse_checkpoint_index(text.view());
+  const auto size = static_cast<size_t>(file->size_bytes());
+  const auto text = std::make_unique_for_overwrite<char[]>(size);
+  SLUICE_TRY(file->read_exactly(0, text.get(), size));
+  Result<CheckpointIndex> index = parse_checkpoint_index({text.get(), size});
   if (!index.ok()) return index.take_status().with_context(path);
   return index;
 }
 
-// What a directory has to offer, without hidden files (macOS leaves "._model.safetensors" behind).
-struct Listing {
-  std::vector<std::string> shards;
-  std::vector<std::string> indexes;
-};
+// Opens a shard that something else has named.
+Result<std::unique_ptr<File>> open_shard(Runtime &runtime, const std::string &path,
+                                         std::string_view named_by) {
+  auto file = File::open(runtime, path);
+  if (file.ok() || file.status().code() != SLUICE_NOT_FOUND) return file;
+  const std::string name = to_text(to_path(path).filename());
+  return error(SLUICE_NOT_FOUND, "shard '{}', which {} names, is missing", name, named_by);
+}
 
-Result<Listing> list_directory(const std::string &path) {
-  Listing out;
-  std::error_code code;
-  for (fs::directory_iterator at(to_path(path), code), end; !code && at != end;
-       at.increment(code)) {
-    const std::string name = to_text(at->path().filename());
-    std::error_code ignored;
-    if (name.starts_with('.') || !at->is_regular_file(ignored)) continue;
-    if (name.ends_with(kShardEnding)) out.shards.push_back(name);
-    if (name.ends_with(".safetensors.index.json")) out.indexes.push_back(name);
+// Holds file `number` of a set against what those before it said; learns how many tensors it has.
+Status check_split(const File &file, const LoadedHeader &loaded, uint64_t number,
+                   GgufSplit &expected) {
+  if (!loaded.split) {
+    return error(SLUICE_BAD_FORMAT,
+                 "{}: it has no split.no and split.count, as the others of its set have",
+                 file.path());
   }
-  if (code) return system_error("readdir", code.default_error_condition().value(), path);
-  std::sort(out.shards.begin(), out.shards.end());
-  std::sort(out.indexes.begin(), out.indexes.end());
-  return out;
+  const GgufSplit &found = *loaded.split;
+  if (found.number != number || found.count != expected.count) {
+    return error(SLUICE_BAD_FORMAT, "{}: split.no is {} and split.count {}, not {} and {}",
+                 file.path(), found.number, found.count, number, expected.count);
+  }
+  if (!expected.tensor_count) expected.tensor_count = found.tensor_count;
+  if (found.tensor_count && found.tensor_count != expected.tensor_count) {
+    return error(SLUICE_BAD_FORMAT, "{}: split.tensors.count is {}, but {} in another file",
+                 file.path(), *found.tensor_count, *expected.tensor_count);
+  }
+  return {};
 }
 
-std::string join(const std::string &directory, std::string_view name) {
-  return to_text(to_path(directory) / to_path(std::string(name)));
-}
-
-Status nothing_to_open(const std::string &path, const Listing &listing) {
-  const std::string hint = listing.indexes.empty()
-                               ? std::string()
-                               : fmt::format("; '{}' is there: open that", listing.indexes.front());
-  return error(SLUICE_NOT_FOUND,
-               "directory '{}' has neither '{}' nor a single *{} file (it has {} of them){}", path,
-               kIndexName, kShardEnding, listing.shards.size(), hint);
+// What the name of a set's file says, held against its keys.
+Result<GgufSetName> set_name(const std::string &path, const GgufSplit &split) {
+  const auto name = parse_gguf_set_name(to_text(to_path(path).filename()));
+  if (name && name->number == split.number && name->count == split.count) return *name;
+  return error(SLUICE_BAD_FORMAT,
+               "{}: it is one of {} files, but isn't called '{}', so the others can't be found",
+               path, split.count, gguf_set_name("...", split.number, split.count));
 }
 
 }  // namespace
 
 Result<std::unique_ptr<Checkpoint>> Checkpoint::open(Runtime &runtime, const std::string &path) {
   std::unique_ptr<Checkpoint> checkpoint(new Checkpoint);
-  SLUICE_TRY(checkpoint->open_any(runtime, path));
+  SLUICE_TRY(checkpoint->open_path(runtime, path));
   return checkpoint;
 }
 
-Status Checkpoint::open_any(Runtime &runtime, const std::string &path) {
+Status Checkpoint::open_path(Runtime &runtime, const std::string &path) {
   std::error_code code;
   const fs::file_status facts = fs::status(to_path(path), code);
   if (facts.type() == fs::file_type::not_found) {
     return error(SLUICE_NOT_FOUND, "no such file or directory: '{}'", path);
   }
   if (code) return system_error("stat", code.default_error_condition().value(), path);
-  if (fs::is_directory(facts)) return open_directory(runtime, path);
-  return path.ends_with(kIndexEnding) ? open_index(runtime, path) : open_single(runtime, path);
+  if (!fs::is_directory(facts)) return open_file(runtime, path);
+  SLUICE_ASSIGN(const std::string found, find_checkpoint(path));
+  return open_file(runtime, found);
 }
 
-Status Checkpoint::open_single(Runtime &runtime, const std::string &path) {
-  SLUICE_TRY(add_shard(runtime, path));
+Status Checkpoint::open_file(Runtime &runtime, const std::string &path) {
+  if (path.ends_with(kIndexEnding)) return open_index(runtime, path);
+  SLUICE_ASSIGN(std::unique_ptr<File> file, File::open(runtime, path));
+  SLUICE_ASSIGN(LoadedHeader loaded, load_header(*file));
+  if (loaded.split && loaded.split->count > 1) return open_set(runtime, path, *loaded.split);
+  if (const auto name = parse_gguf_set_name(to_text(to_path(path).filename()));
+      loaded.format == SLUICE_FORMAT_GGUF && name && name->count > 1) {
+    return error(SLUICE_BAD_FORMAT,
+                 "{}: it is called one of {} files, but lacks the keys split.no and split.count",
+                 path, name->count);
+  }
+  add_shard(std::move(file), std::move(loaded));
   return finish().with_context(path);
-}
-
-Status Checkpoint::open_directory(Runtime &runtime, const std::string &path) {
-  const std::string index = join(path, kIndexName);
-  std::error_code code;
-  if (fs::exists(to_path(index), code)) return open_index(runtime, index);
-  if (code) return system_error("stat", code.default_error_condition().value(), index);
-  SLUICE_ASSIGN(const Listing listing, list_directory(path));
-  if (listing.shards.size() != 1) return nothing_to_open(path, listing);
-  return open_single(runtime, join(path, listing.shards.front()));
 }
 
 Status Checkpoint::open_index(Runtime &runtime, const std::string &path) {
   SLUICE_ASSIGN(const CheckpointIndex index, read_index(runtime, path));
   const std::string directory = to_text(to_path(path).parent_path());
+  const std::string named_by = fmt::format("index '{}'", path);
   for (const std::string &shard : index.shards) {
-    Status status = add_shard(runtime, join(directory, shard));
-    if (status.code() == SLUICE_NOT_FOUND) {
-      return error(SLUICE_NOT_FOUND, "shard '{}', which index '{}' names, is missing", shard, path);
-    }
-    SLUICE_TRY(std::move(status));
+    SLUICE_ASSIGN(auto file, open_shard(runtime, join_path(directory, shard), named_by));
+    SLUICE_ASSIGN(LoadedHeader loaded, load_safetensors_header(*file));
+    add_shard(std::move(file), std::move(loaded));
   }
   SLUICE_TRY(finish().with_context(path));
   return check_index(index).with_context(path);
 }
 
-Status Checkpoint::add_shard(Runtime &runtime, const std::string &path) {
-  SLUICE_ASSIGN(std::unique_ptr<File> file, File::open(runtime, path));
-  SLUICE_ASSIGN(ReadHeader read, read_header(*file));
-  Shard shard = {path, std::move(file), std::move(read.header), read.data_offset, tensor_count_};
-  tensor_count_ += shard.header.tensor_count();
-  data_bytes_ += shard.header.data_bytes();
-  shards_.push_back(std::move(shard));
-  return {};
+Status Checkpoint::open_set(Runtime &runtime, const std::string &path, GgufSplit split) {
+  SLUICE_ASSIGN(const GgufSetName name, set_name(path, split));
+  const std::string directory = to_text(to_path(path).parent_path());
+  const std::string named_by = fmt::format("the set of '{}'", path);
+  for (uint64_t i = 0; i < split.count; ++i) {
+    const std::string shard = join_path(directory, gguf_set_name(name.stem, i, split.count));
+    SLUICE_ASSIGN(auto file, open_shard(runtime, shard, named_by));
+    SLUICE_ASSIGN(LoadedHeader loaded, load_header(*file));
+    SLUICE_TRY(check_split(*file, loaded, i, split));
+    add_shard(std::move(file), std::move(loaded));
+  }
+  if (split.tensor_count && split.tensor_count != tensor_count_) {
+    return error(SLUICE_BAD_FORMAT, "{}: the set has {} tensors, but split.tensors.count is {}",
+                 path, tensor_count_, *split.tensor_count);
+  }
+  return finish().with_context(path);
+}
+
+void Checkpoint::add_shard(std::unique_ptr<File> file, LoadedHeader loaded) {
+  format_ = loaded.format;
+  const uint64_t first_tensor = tensor_count_;
+  tensor_count_ += loaded.header.tensor_count();
+  data_bytes_ += loaded.header.data_bytes();
+  std::string path = file->path();
+  shards_.push_back({std::move(path), std::move(file), std::move(loaded.header), loaded.data_offset,
+                     first_tensor});
 }
 
 Status Checkpoint::check_index(const CheckpointIndex &index) const {
@@ -197,7 +177,7 @@ Status Checkpoint::finish() {
   tensors.reserve(static_cast<size_t>(tensor_count_));
   for (const Shard &shard : shards_) {
     for (uint64_t i = 0; i < shard.header.tensor_count(); ++i) {
-      const SafetensorsTensor tensor = shard.header.tensor(i);
+      const HeaderTensor tensor = shard.header.tensor(i);
       tensors.push_back({tensor.name, tensor.end - tensor.begin});
     }
   }
@@ -238,7 +218,7 @@ std::string_view Checkpoint::name_of(uint64_t index) const noexcept {
 
 CheckpointTensor Checkpoint::tensor(uint64_t index) const noexcept {
   const Shard &shard = shard_of(index);
-  const SafetensorsTensor header = shard.header.tensor(index - shard.first_tensor);
+  const HeaderTensor header = shard.header.tensor(index - shard.first_tensor);
   return {header, static_cast<uint32_t>(&shard - shards_.data()), shard.data_offset + header.begin,
           header.end - header.begin, blocks_.block_of[index]};
 }

@@ -1,14 +1,17 @@
-// A checkpoint: one safetensors file, or a set of them with an index.
+// A checkpoint: one safetensors or GGUF file, or a set of them.
 //
-// What may be opened: a safetensors file; a directory with model.safetensors.index.json; a
-// directory with a single *.safetensors file; an index (a file named *.json).
+// What may be opened: a file of either format; any file of a split GGUF set; an index of
+// safetensors files (a file named *.json); a directory with one of these (checkpoint_folder.h).
 //
 // An index is held to its word: each tensor it lists is in the shard that it names. Tensors in a
 // shard that the index doesn't list belong to the checkpoint too, as they do for transformers,
-// which loads shards whole. The same name in two shards is refused.
+// which loads shards whole. A GGUF set has all the files that its names and keys count, each says
+// which one it is, and together they have the tensors that they say. The same name in two shards is
+// refused.
 //
 // Threads: immutable once opened.
-// Invariant: tensors are in the order of shard (by file name) and offset; names are unique.
+// Invariant: tensors are in the order of shard (by file name) and offset; names are unique; all
+// shards have the same format.
 #pragma once
 
 #include <cstdint>
@@ -22,14 +25,15 @@
 #include "io/blocks.h"
 #include "io/checkpoint_index.h"
 #include "io/file.h"
+#include "io/file_format.h"
+#include "io/file_header.h"
 #include "io/name_table.h"
-#include "io/safetensors.h"
 #include "runtime/status.h"
 
 namespace sluice {
 
 struct CheckpointTensor {
-  SafetensorsTensor header;
+  HeaderTensor header;
   uint32_t shard;
   uint64_t file_offset;  // of the first byte, in the shard's file
   uint64_t size_bytes;
@@ -41,8 +45,8 @@ class Checkpoint {
   struct Shard {
     std::string path;
     std::unique_ptr<File> file;
-    SafetensorsHeader header;
-    uint64_t data_offset;   // of the first byte after the header
+    FileHeader header;
+    uint64_t data_offset;   // of the first byte of data, in the file
     uint64_t first_tensor;  // index in the checkpoint
   };
 
@@ -51,6 +55,7 @@ class Checkpoint {
   // File::read_exactly. Throws only std::bad_alloc.
   static Result<std::unique_ptr<Checkpoint>> open(Runtime &runtime, const std::string &path);
 
+  sluice_format format() const noexcept { return format_; }
   uint64_t tensor_count() const noexcept { return tensor_count_; }
   uint64_t data_bytes() const noexcept { return data_bytes_; }
   CheckpointTensor tensor(uint64_t index) const noexcept;
@@ -58,7 +63,7 @@ class Checkpoint {
 
   const std::vector<Shard> &shards() const noexcept { return shards_; }
   const std::vector<Block> &blocks() const noexcept { return blocks_.blocks; }
-  // __metadata__ of all shards, in their order; an entry that several shards have alike is there
+  // The metadata of all shards, in their order; an entry that several shards have alike is there
   // once.
   uint64_t metadata_count() const noexcept { return metadata_.size(); }
   std::pair<std::string_view, std::string_view> metadata(uint64_t index) const noexcept;
@@ -66,11 +71,11 @@ class Checkpoint {
  private:
   Checkpoint() = default;
 
-  Status open_any(Runtime &runtime, const std::string &path);
-  Status open_single(Runtime &runtime, const std::string &path);
-  Status open_directory(Runtime &runtime, const std::string &path);
+  Status open_path(Runtime &runtime, const std::string &path);
+  Status open_file(Runtime &runtime, const std::string &path);
   Status open_index(Runtime &runtime, const std::string &path);
-  Status add_shard(Runtime &runtime, const std::string &path);
+  Status open_set(Runtime &runtime, const std::string &path, GgufSplit split);
+  void add_shard(std::unique_ptr<File> file, LoadedHeader loaded);
   Status check_index(const CheckpointIndex &index) const;
   Status finish();
   void collect_metadata();
@@ -78,6 +83,7 @@ class Checkpoint {
   std::string_view name_of(uint64_t index) const noexcept;
 
   std::vector<Shard> shards_;
+  sluice_format format_ = SLUICE_FORMAT_UNKNOWN;
   uint64_t tensor_count_ = 0;
   uint64_t data_bytes_ = 0;
   NameTable names_;

@@ -3,6 +3,7 @@
 
 #include "io/checkpoint.h"
 #include "io/json_events.h"
+#include "io/types.h"
 #include "runtime/c_api.h"
 
 using namespace sluice;
@@ -22,6 +23,12 @@ extern "C" {
 const char *sluice_type_name(sluice_type type) { return type_name(type); }
 
 uint32_t sluice_type_bits(sluice_type type) { return type_bits(type); }
+
+void sluice_type_block(sluice_type type, uint32_t *out_elements, uint32_t *out_bytes) {
+  const TypeBlock block = type_block(type);
+  if (out_elements) *out_elements = block.elements;
+  if (out_bytes) *out_bytes = block.bytes;
+}
 
 sluice_status sluice_checkpoint_open(sluice_runtime *runtime, const char *path,
                                      sluice_checkpoint **out_checkpoint) {
@@ -61,6 +68,7 @@ sluice_status sluice_checkpoint_info_get(const sluice_checkpoint *checkpoint,
                        info.tensor_count = from.tensor_count();
                        info.block_count = from.blocks().size();
                        info.data_bytes = from.data_bytes();
+                       info.format = static_cast<uint32_t>(from.format());
                        return {};
                      });
 }

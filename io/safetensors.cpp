@@ -3,11 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <limits>
 
 #include "io/json_events.h"
-#include "io/name_table.h"
+#include "io/types.h"
 
 namespace sluice {
 namespace {
@@ -20,22 +18,6 @@ sluice_type type_of(std::string_view text) {
   SLUICE_TYPE_LIST(SLUICE_MATCH)
 #undef SLUICE_MATCH
   return SLUICE_TYPE_UNKNOWN;
-}
-
-std::string shape_text(std::span<const uint64_t> shape) {
-  constexpr size_t kMaxShown = 8;
-  std::string out = "[";
-  for (size_t i = 0; i < std::min(shape.size(), kMaxShown); ++i) {
-    out += fmt::format("{}{}", i == 0 ? "" : ", ", shape[i]);
-  }
-  return out + (shape.size() > kMaxShown ? ", ...]" : "]");
-}
-
-// Whether a * b fits; the product then replaces a.
-bool multiply(uint64_t &a, uint64_t b) {
-  if (b != 0 && a > std::numeric_limits<uint64_t>::max() / b) return false;
-  a *= b;
-  return true;
 }
 
 // What a file that isn't a safetensors file is, by its first bytes; "" for anything else.
@@ -70,7 +52,7 @@ class SafetensorsParser final : public JsonEvents {
   Status whole(uint64_t value) override;
   Status other(JsonKind kind) override;
 
-  Result<SafetensorsHeader> finish(uint64_t data_bytes);
+  Result<FileHeader> finish(uint64_t data_bytes);
 
  private:
   enum class State {
@@ -92,7 +74,7 @@ class SafetensorsParser final : public JsonEvents {
   // Keys of a tensor's object that were seen.
   enum : unsigned { kSawType = 1, kSawShape = 2, kSawOffsets = 4, kSawAll = 7 };
 
-  using Tensor = SafetensorsHeader::Tensor;
+  using Tensor = HeaderTables::Tensor;
 
   Status begin_tensor(std::string_view name);
   Status tensor_key(std::string_view text);
@@ -105,17 +87,10 @@ class SafetensorsParser final : public JsonEvents {
   Status check_metadata() const;
   Status check_cover(uint64_t data_bytes) const;
 
-  uint32_t store(std::string_view text);
-  std::string_view name_of(const Tensor &tensor) const {
-    return header_.text(tensor.name, tensor.name_size);
-  }
-  std::span<const uint64_t> shape_of(const Tensor &tensor) const {
-    return {header_.dimensions_.data() + tensor.shape, tensor.dimension_count};
-  }
   template <typename... Args>
   Status tensor_error(sluice_status code, const Tensor &tensor, fmt::format_string<Args...> format,
                       Args &&...args) const {
-    return error(code, "tensor '{}': {} (header byte {})", printable(name_of(tensor)),
+    return error(code, "tensor '{}': {} (header byte {})", printable(header_.name_of(tensor)),
                  fmt::format(format, std::forward<Args>(args)...), tensor.header_byte);
   }
   template <typename... Args>
@@ -125,7 +100,7 @@ class SafetensorsParser final : public JsonEvents {
     return tensor_error(SLUICE_BAD_FORMAT, here, format, std::forward<Args>(args)...);
   }
 
-  SafetensorsHeader header_;
+  HeaderTables header_;
   State state_ = State::kStart;
   Tensor tensor_ = {};
   unsigned saw_ = 0;
@@ -134,13 +109,6 @@ class SafetensorsParser final : public JsonEvents {
   std::vector<std::string> unknown_keys_;
   bool saw_metadata_ = false;
 };
-
-uint32_t SafetensorsParser::store(std::string_view text) {
-  const auto start = static_cast<uint32_t>(header_.texts_.size());
-  header_.texts_.append(text);
-  header_.texts_.push_back('\0');
-  return start;
-}
 
 Status SafetensorsParser::begin(JsonKind kind) {
   const bool object = kind == JsonKind::kObject;
@@ -222,8 +190,8 @@ Status SafetensorsParser::key(std::string_view text) {
 Status SafetensorsParser::begin_tensor(std::string_view name) {
   tensor_ = {};
   tensor_.name_size = static_cast<uint32_t>(name.size());
-  tensor_.name = store(name);
-  tensor_.shape = static_cast<uint32_t>(header_.dimensions_.size());
+  tensor_.name = header_.store(name);
+  tensor_.shape = static_cast<uint32_t>(header_.dimensions.size());
   tensor_.header_byte = static_cast<uint32_t>(position());
   saw_ = 0;
   offset_count_ = 0;
@@ -259,7 +227,7 @@ Status SafetensorsParser::metadata_key(std::string_view text) {
                  printable(text), position());
   }
   const auto size = static_cast<uint32_t>(text.size());
-  header_.metadata_.push_back({store(text), size, 0, 0});
+  header_.metadata.push_back({header_.store(text), size, 0, 0});
   state_ = State::kMetadataText;
   return {};
 }
@@ -274,14 +242,14 @@ Status SafetensorsParser::text(std::string_view text) {
       return {};
     }
     case State::kMetadataText: {
-      auto &entry = header_.metadata_.back();
+      auto &entry = header_.metadata.back();
       if (text.find('\0') != text.npos) {
         return error(SLUICE_BAD_FORMAT,
                      "__metadata__ value of '{}' has a NUL character (header byte {})",
-                     printable(header_.text(entry.key, entry.key_size)), position());
+                     printable(header_.key_of(entry)), position());
       }
       entry.value_size = static_cast<uint32_t>(text.size());
-      entry.value = store(text);
+      entry.value = header_.store(text);
       state_ = State::kMetadata;
       return {};
     }
@@ -296,7 +264,7 @@ Status SafetensorsParser::whole(uint64_t value) {
       if (tensor_.dimension_count == SLUICE_MAX_DIMENSIONS) {
         return bad_tensor("more than {} dimensions", SLUICE_MAX_DIMENSIONS);
       }
-      header_.dimensions_.push_back(value);
+      header_.dimensions.push_back(value);
       ++tensor_.dimension_count;
       return {};
     case State::kOffset:
@@ -339,10 +307,10 @@ Status SafetensorsParser::unexpected(JsonKind kind) const {
       return error(SLUICE_BAD_FORMAT, "__metadata__ is {}, not an object (header byte {})", found,
                    position());
     case State::kMetadataText: {
-      const auto &entry = header_.metadata_.back();
+      const auto &entry = header_.metadata.back();
       return error(SLUICE_BAD_FORMAT,
                    "__metadata__ value of '{}' is {}, not a string (header byte {})",
-                   printable(header_.text(entry.key, entry.key_size)), found, position());
+                   printable(header_.key_of(entry)), found, position());
     }
     default:
       return error(SLUICE_BAD_FORMAT, "it is {}, not an object", found);
@@ -361,7 +329,7 @@ Status SafetensorsParser::finish_tensor() {
                         tensor_.begin, tensor_.end);
   }
   SLUICE_TRY(check_size(tensor_));
-  header_.tensors_.push_back(tensor_);
+  header_.tensors.push_back(tensor_);
   return {};
 }
 
@@ -371,9 +339,10 @@ Status SafetensorsParser::check_size(const Tensor &tensor) const {
   bool fits = true;
   // In the order of the shape and before the element's size, as the safetensors library does: it
   // decides whether [2^63, 4, 0] overflows.
-  for (const uint64_t dimension : shape_of(tensor)) fits = fits && multiply(bits, dimension);
+  for (const uint64_t dimension : header_.shape_of(tensor))
+    fits = fits && multiply(bits, dimension);
   fits = fits && multiply(bits, type_bits(type));
-  const auto shape = [&] { return shape_text(shape_of(tensor)); };
+  const auto shape = [&] { return shape_text(header_.shape_of(tensor)); };
   if (!fits) {
     return tensor_error(SLUICE_BAD_FORMAT, tensor, "the size of {} {} overflows 64 bits",
                         type_name(type), shape());
@@ -398,37 +367,29 @@ Status SafetensorsParser::finish_unknown_keys() {
 }
 
 Status SafetensorsParser::check_names() const {
-  const auto name = [&](uint64_t i) { return name_of(header_.tensors_[i]); };
-  NameTable names;
-  names.build(header_.tensors_.size(), name);
-  const auto twice = names.duplicate(name);
+  const auto twice = header_.twice_named();
   if (!twice) return {};
-  return tensor_error(SLUICE_BAD_FORMAT, header_.tensors_[twice->second],
+  return tensor_error(SLUICE_BAD_FORMAT, header_.tensors[twice->second],
                       "its name is there twice, first at header byte {}",
-                      header_.tensors_[twice->first].header_byte);
+                      header_.tensors[twice->first].header_byte);
 }
 
 Status SafetensorsParser::check_metadata() const {
-  const auto key = [&](uint64_t i) {
-    return header_.text(header_.metadata_[i].key, header_.metadata_[i].key_size);
-  };
-  NameTable keys;
-  keys.build(header_.metadata_.size(), key);
-  const auto twice = keys.duplicate(key);
+  const auto twice = header_.twice_keyed();
   if (!twice) return {};
   return error(SLUICE_BAD_FORMAT, "__metadata__ key '{}' is there twice",
-               printable(key(twice->second)));
+               printable(header_.key_of(header_.metadata[twice->second])));
 }
 
 Status SafetensorsParser::check_cover(uint64_t data_bytes) const {
   const Tensor *before = nullptr;
   const Tensor *past_end = nullptr;
   uint64_t covered = 0;
-  for (const Tensor &tensor : header_.tensors_) {
+  for (const Tensor &tensor : header_.tensors) {
     if (tensor.begin < covered) {
       return tensor_error(SLUICE_BAD_FORMAT, tensor, "its data [{}, {}) overlap '{}' [{}, {})",
-                          tensor.begin, tensor.end, printable(name_of(*before)), before->begin,
-                          before->end);
+                          tensor.begin, tensor.end, printable(header_.name_of(*before)),
+                          before->begin, before->end);
     }
     if (tensor.begin > covered) {
       return tensor_error(SLUICE_BAD_FORMAT, tensor,
@@ -447,63 +408,17 @@ Status SafetensorsParser::check_cover(uint64_t data_bytes) const {
   if (covered < data_bytes) {
     return error(SLUICE_BAD_FORMAT, "{} bytes of data follow the last tensor{}{}{}",
                  data_bytes - covered, before ? " '" : "",
-                 before ? printable(name_of(*before)) : std::string(), before ? "'" : "");
+                 before ? printable(header_.name_of(*before)) : std::string(), before ? "'" : "");
   }
   return {};
 }
 
-Result<SafetensorsHeader> SafetensorsParser::finish(uint64_t data_bytes) {
+Result<FileHeader> SafetensorsParser::finish(uint64_t data_bytes) {
   SLUICE_TRY(check_names());
   SLUICE_TRY(check_metadata());
-  std::sort(header_.tensors_.begin(), header_.tensors_.end(), [](const Tensor &a, const Tensor &b) {
-    if (a.begin != b.begin) return a.begin < b.begin;
-    return a.end != b.end ? a.end < b.end : a.header_byte < b.header_byte;
-  });
+  header_.sort_by_offset();
   SLUICE_TRY(check_cover(data_bytes));
-  header_.texts_.shrink_to_fit();
-  header_.dimensions_.shrink_to_fit();
-  header_.tensors_.shrink_to_fit();
-  header_.metadata_.shrink_to_fit();
-  return std::move(header_);
-}
-
-const char *type_name(sluice_type type) noexcept {
-  switch (type) {
-#define SLUICE_CASE(name, number, bits, spelling) \
-  case SLUICE_TYPE_##name:                        \
-    return spelling;
-    SLUICE_TYPE_LIST(SLUICE_CASE)
-#undef SLUICE_CASE
-    case SLUICE_TYPE_UNKNOWN:
-      break;
-  }
-  return "UNKNOWN";
-}
-
-uint32_t type_bits(sluice_type type) noexcept {
-  switch (type) {
-#define SLUICE_CASE(name, number, bits, spelling) \
-  case SLUICE_TYPE_##name:                        \
-    return bits;
-    SLUICE_TYPE_LIST(SLUICE_CASE)
-#undef SLUICE_CASE
-    case SLUICE_TYPE_UNKNOWN:
-      break;
-  }
-  return 0;
-}
-
-SafetensorsTensor SafetensorsHeader::tensor(uint64_t index) const noexcept {
-  const Tensor &tensor = tensors_[index];
-  return {text(tensor.name, tensor.name_size), static_cast<sluice_type>(tensor.type),
-          std::span(dimensions_.data() + tensor.shape, tensor.dimension_count), tensor.begin,
-          tensor.end};
-}
-
-std::pair<std::string_view, std::string_view> SafetensorsHeader::metadata(
-    uint64_t index) const noexcept {
-  const Metadata &entry = metadata_[index];
-  return {text(entry.key, entry.key_size), text(entry.value, entry.value_size)};
+  return FileHeader(std::move(header_));
 }
 
 Result<uint64_t> safetensors_header_bytes(std::span<const unsigned char> prefix,
@@ -532,7 +447,7 @@ Result<uint64_t> safetensors_header_bytes(std::span<const unsigned char> prefix,
   return bytes;
 }
 
-static Result<SafetensorsHeader> parse(std::string_view json, uint64_t data_bytes) {
+static Result<FileHeader> parse(std::string_view json, uint64_t data_bytes) {
   if (json.size() > kSafetensorsMaxHeaderBytes) {
     return error(SLUICE_BAD_FORMAT, "it has {} bytes, more than the {} that are allowed",
                  json.size(), kSafetensorsMaxHeaderBytes);
@@ -545,8 +460,8 @@ static Result<SafetensorsHeader> parse(std::string_view json, uint64_t data_byte
   return parser.finish(data_bytes);
 }
 
-Result<SafetensorsHeader> parse_safetensors_header(std::string_view json, uint64_t data_bytes) {
-  Result<SafetensorsHeader> header = parse(json, data_bytes);
+Result<FileHeader> parse_safetensors_header(std::string_view json, uint64_t data_bytes) {
+  Result<FileHeader> header = parse(json, data_bytes);
   if (!header.ok()) return header.take_status().with_context("safetensors header");
   return header;
 }

@@ -10,7 +10,7 @@
  *   cast buffer  scratch of one stream
  *   pinned       small page-locked host allocations
  *   file, read   byte ranges of files -> device and/or host addresses, ordered on a stream
- *   checkpoint   safetensors file or sharded set: names, types, shapes, ranges, loading
+ *   checkpoint   safetensors or GGUF file or sharded set: names, types, shapes, ranges, loading
  *
  * Conventions
  *   Threads      Any thread may call anything; calls on one object are safe from several threads
@@ -580,25 +580,76 @@ SLUICE_API sluice_status sluice_io_info_get(sluice_device *device, sluice_io_inf
   X(F8_E4M3FNUZ, 21, 8, "F8_E4M3FNUZ") \
   X(F8_E5M2FNUZ, 22, 8, "F8_E5M2FNUZ")
 
+/* The quantised types of GGUF, whose elements are stored in blocks that share scales.
+ * X(name, number, elements of one block, bytes of one block, the name in ggml). */
+#define SLUICE_BLOCK_TYPE_LIST(X)    \
+  X(Q4_0, 23, 32, 18, "Q4_0")        \
+  X(Q4_1, 24, 32, 20, "Q4_1")        \
+  X(Q5_0, 25, 32, 22, "Q5_0")        \
+  X(Q5_1, 26, 32, 24, "Q5_1")        \
+  X(Q8_0, 27, 32, 34, "Q8_0")        \
+  X(Q8_1, 28, 32, 36, "Q8_1")        \
+  X(Q2_K, 29, 256, 84, "Q2_K")       \
+  X(Q3_K, 30, 256, 110, "Q3_K")      \
+  X(Q4_K, 31, 256, 144, "Q4_K")      \
+  X(Q5_K, 32, 256, 176, "Q5_K")      \
+  X(Q6_K, 33, 256, 210, "Q6_K")      \
+  X(Q8_K, 34, 256, 292, "Q8_K")      \
+  X(IQ2_XXS, 35, 256, 66, "IQ2_XXS") \
+  X(IQ2_XS, 36, 256, 74, "IQ2_XS")   \
+  X(IQ3_XXS, 37, 256, 98, "IQ3_XXS") \
+  X(IQ1_S, 38, 256, 50, "IQ1_S")     \
+  X(IQ4_NL, 39, 32, 18, "IQ4_NL")    \
+  X(IQ3_S, 40, 256, 110, "IQ3_S")    \
+  X(IQ2_S, 41, 256, 82, "IQ2_S")     \
+  X(IQ4_XS, 42, 256, 136, "IQ4_XS")  \
+  X(IQ1_M, 43, 256, 56, "IQ1_M")     \
+  X(TQ1_0, 44, 256, 54, "TQ1_0")     \
+  X(TQ2_0, 45, 256, 66, "TQ2_0")     \
+  X(MXFP4, 46, 32, 17, "MXFP4")      \
+  X(NVFP4, 47, 64, 36, "NVFP4")      \
+  X(Q1_0, 48, 128, 18, "Q1_0")
+
+/* The numbers never change; new ones are appended, in either list. */
 typedef enum sluice_type {
   SLUICE_TYPE_UNKNOWN = 0,
 #define SLUICE_TYPE_ENUM(name, number, bits, text) SLUICE_TYPE_##name = number,
   SLUICE_TYPE_LIST(SLUICE_TYPE_ENUM)
 #undef SLUICE_TYPE_ENUM
+#define SLUICE_TYPE_ENUM(name, number, elements, bytes, text) SLUICE_TYPE_##name = number,
+  SLUICE_BLOCK_TYPE_LIST(SLUICE_TYPE_ENUM)
+#undef SLUICE_TYPE_ENUM
 } sluice_type;
 
-SLUICE_API const char *sluice_type_name(sluice_type type); /* "BF16"; "UNKNOWN" */
-SLUICE_API uint32_t sluice_type_bits(sluice_type type);    /* of one element; 0 for UNKNOWN */
+SLUICE_API const char *sluice_type_name(sluice_type type); /* "BF16", "Q4_K"; "UNKNOWN" */
+
+/* Bits of one element; 0 for UNKNOWN and for quantised types, which have blocks instead. */
+SLUICE_API uint32_t sluice_type_bits(sluice_type type);
+
+/* The least that is stored of a type: so many elements in so many bytes. 1 in 2 for BF16, 2 in 1
+ * for F4, 256 in 144 for Q4_K. Both 0 for UNKNOWN; either result may be NULL. */
+SLUICE_API void sluice_type_block(sluice_type type, uint32_t *out_elements, uint32_t *out_bytes);
 
 #define SLUICE_MAX_DIMENSIONS 64
 
 /* Threads: any; it doesn't change after opening. Holds its shards open until it is closed. */
 typedef struct sluice_checkpoint sluice_checkpoint;
 
-/* Opens a safetensors file, or a directory with model.safetensors.index.json, or one with a single
- * .safetensors file, or such an index file itself. Reads and checks headers, no weights.
- * Format: https://github.com/huggingface/safetensors#format (8-byte little-endian header length,
- * JSON header of at most 100 MB, data without holes or overlap).
+typedef enum sluice_format {
+  SLUICE_FORMAT_UNKNOWN = 0,
+  SLUICE_FORMAT_SAFETENSORS = 1,
+  SLUICE_FORMAT_GGUF = 2
+} sluice_format;
+
+/* Opens a safetensors or GGUF file, a file of a split GGUF set (the others lie beside it), an index
+ * of safetensors files, or a directory with one of these: model.safetensors.index.json, or a single
+ * .safetensors file, or a single .gguf file or set. Reads and checks headers, no weights.
+ * A file that starts with "GGUF" is a GGUF file, whatever its name. Formats:
+ *   https://github.com/huggingface/safetensors#format (8-byte little-endian header length, JSON
+ *   header of at most 100 MB, data without holes or overlap);
+ *   https://github.com/ggml-org/ggml/blob/master/docs/gguf.md (versions 2 and 3, little-endian, a
+ *   header of at most 256 MiB; holes between tensors are allowed, overlap isn't). The files of a
+ *   set are called name-00001-of-00003.gguf and so on, and say so in split.no and split.count.
  * Returns: OK; NOT_FOUND (file, index or shard); BAD_FORMAT (says where and what); END_OF_FILE;
  *          and those of sluice_file_open. */
 SLUICE_API sluice_status sluice_checkpoint_open(sluice_runtime *runtime, const char *path,
@@ -612,6 +663,7 @@ typedef struct sluice_checkpoint_info {
   uint64_t tensor_count;
   uint64_t block_count;
   uint64_t data_bytes; /* of all tensors */
+  uint32_t format;     /* sluice_format, the same for all shards */
 } sluice_checkpoint_info;
 #define SLUICE_CHECKPOINT_INFO_INIT SLUICE_INIT(sluice_checkpoint_info)
 SLUICE_API sluice_status sluice_checkpoint_info_get(const sluice_checkpoint *checkpoint,
@@ -625,7 +677,8 @@ typedef struct sluice_tensor_info {
   const char *name; /* UTF-8, zero-terminated, lives as long as the checkpoint */
   uint32_t shard;
   uint32_t dimension_count;
-  const uint64_t *shape; /* dimension_count values, lives as long as the checkpoint */
+  const uint64_t *shape; /* dimension_count values, lives as long as the checkpoint; the dimension
+                            that varies slowest comes first (a GGUF file has it last) */
   uint64_t file_offset;  /* of the first byte, in the shard's file */
   uint64_t size_bytes;
   uint64_t block; /* index of its block; SLUICE_NO_BLOCK: outside the blocks */
@@ -641,7 +694,7 @@ SLUICE_API sluice_status sluice_checkpoint_find(const sluice_checkpoint *checkpo
                                                 const char *name, uint64_t *out_index);
 
 /* A block: tensors whose names share everything up to and including a counting number, as in
- * "model.layers.7." Lives as long as the checkpoint. */
+ * "model.layers.7." or "blk.7.". Lives as long as the checkpoint. */
 typedef struct sluice_block_info {
   uint32_t struct_size;
   uint32_t number;    /* the counting number, 7 */
@@ -658,7 +711,9 @@ SLUICE_API sluice_status sluice_checkpoint_shard(const sluice_checkpoint *checkp
                                                  uint32_t index, const char **out_path,
                                                  sluice_file **out_file);
 
-/* The header's "__metadata__" entries, over all shards. Returns: true; false past the end. */
+/* The header's metadata, over all shards: the entries of "__metadata__", or the keys of a GGUF file
+ * but for split.*: numbers in decimal, true and false, strings, and of arrays their kind and length
+ * only, "[string x 32000]". Returns: true; false past the end. */
 SLUICE_API bool sluice_checkpoint_metadata(const sluice_checkpoint *checkpoint, uint64_t index,
                                            const char **out_key, const char **out_value);
 

@@ -1,21 +1,11 @@
 // Fuzzes the safetensors header parser against a plain validator over a JSON tree: both must agree
 // on whether a file is good, and on every field of a good one.
-//
-//   fuzz_safetensors [--seed N] [--seconds S | --runs N] [--first N] [--canary] CORPUS_DIRECTORY
-//
-// The corpus is replayed first. Then each run makes one file, either from a model of a good one or
-// from the corpus, and changes it a few times. A run depends on the seed and its own number only,
-// so that a disagreement is repeated with --seed, --first and --runs 1. --canary hides a bug in the
-// parser's answer, which has to be found. With -DSLUICE_LIBFUZZER it is a libFuzzer target.
+// fuzz.h says how it is run; with -DSLUICE_LIBFUZZER it is a libFuzzer target.
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
-#include <cstdio>
-#include <cstdlib>
+#include <cctype>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -24,10 +14,14 @@
 #include <vector>
 
 #include "io/safetensors.h"
+#include "io/types.h"
+#include "tests/fuzz/fuzz.h"
 
 namespace {
 
-using sluice::SafetensorsHeader;
+using fuzz::fail;
+using fuzz::Random;
+using sluice::FileHeader;
 
 // ---- What both sides say of a file
 
@@ -158,20 +152,6 @@ Verdict plain_verdict(const std::string &file) try {
 
 // ---- The parser under test
 
-std::string how_to_repeat;
-
-[[noreturn]] void fail(const std::string &file, const std::string &what) {
-  std::string hex;
-  for (const char c : file.substr(0, 4096)) hex += fmt::format("{:02x}", static_cast<uint8_t>(c));
-  fmt::print("DISAGREEMENT: {}\nfile: {}\nrepeat: {}\n", what, hex, how_to_repeat);
-  std::fflush(stdout);
-#ifdef SLUICE_LIBFUZZER
-  std::abort();
-#else
-  std::exit(1);
-#endif
-}
-
 struct Answer {
   Verdict verdict;
   std::string message;
@@ -193,11 +173,11 @@ Answer parser_answer(const std::string &file, bool canary) {
     }
     return {{}, parsed.status().record().message};
   }
-  const SafetensorsHeader &header = parsed.value();
+  const FileHeader &header = parsed.value();
   Contents contents;
   uint64_t at = 0;
   for (uint64_t i = 0; i < header.tensor_count(); ++i) {
-    const sluice::SafetensorsTensor tensor = header.tensor(i);
+    const sluice::HeaderTensor tensor = header.tensor(i);
     if (tensor.begin != at) fail(file, "tensors aren't in the order of their offsets");
     if (tensor.name.data()[tensor.name.size()] != '\0') fail(file, "a name without its end");
     at = tensor.end;
@@ -234,29 +214,6 @@ bool compare(const std::string &file, bool canary) {
 #ifndef SLUICE_LIBFUZZER
 
 // ---- Files to try
-
-class Random {
- public:
-  explicit Random(uint64_t seed) : state_(seed * 0x9E3779B97F4A7C15u + 0x1234567u) {
-    if (state_ == 0) state_ = 1;
-    for (int i = 0; i < 8; ++i) next();
-  }
-  uint64_t next() {  // xorshift64*
-    state_ ^= state_ >> 12;
-    state_ ^= state_ << 25;
-    state_ ^= state_ >> 27;
-    return state_ * 0x2545F4914F6CDD1Du;
-  }
-  size_t below(size_t bound) { return static_cast<size_t>(next() >> 16) % bound; }
-  bool one_in(size_t n) { return below(n) == 0; }
-  template <typename List>
-  const auto &pick(const List &list) {
-    return list[below(std::size(list))];
-  }
-
- private:
-  uint64_t state_;
-};
 
 const char *const kTexts[] = {
     "a", "b", "", "__metadata__", "dtype", "shape", "data_offsets", "x", "\\u0061", "\\u0000",
@@ -423,62 +380,11 @@ void change(File &file, Random &random) {
   }
 }
 
-std::string make_file(const std::vector<std::string> &corpus, uint64_t seed, uint64_t run) {
-  Random random(seed * 1'000'003 + run);
+std::string make_file(const std::vector<std::string> &corpus, Random &random) {
   File file = corpus.empty() || random.one_in(2) ? good_file(random)
                                                  : File::of(random.pick(corpus));
   for (size_t changes = random.below(4); changes > 0; --changes) change(file, random);
   return file.bytes();
-}
-
-// ---- The program
-
-struct Settings {
-  uint64_t seed =
-      static_cast<uint64_t>(std::chrono::system_clock::now().time_since_epoch().count());
-  double seconds = 10;
-  uint64_t first = 0;
-  uint64_t runs = UINT64_MAX;
-  bool canary = false;
-  std::string corpus;
-};
-
-bool take_arguments(int count, char **arguments, Settings &settings) {
-  for (int i = 1; i < count; ++i) {
-    const std::string name = arguments[i];
-    const bool has_value = i + 1 < count;
-    if (name == "--canary") {
-      settings.canary = true;
-    } else if (name == "--seed" && has_value) {
-      settings.seed = std::strtoull(arguments[++i], nullptr, 10);
-    } else if (name == "--first" && has_value) {
-      settings.first = std::strtoull(arguments[++i], nullptr, 10);
-    } else if (name == "--seconds" && has_value) {
-      settings.seconds = std::strtod(arguments[++i], nullptr);
-    } else if (name == "--runs" && has_value) {
-      settings.runs = std::strtoull(arguments[++i], nullptr, 10);
-      settings.seconds = 1e9;
-    } else if (!name.starts_with("--") && settings.corpus.empty()) {
-      settings.corpus = name;
-    } else {
-      return false;
-    }
-  }
-  return !settings.corpus.empty();
-}
-
-std::vector<std::string> read_corpus(const std::string &directory) {
-  std::vector<std::filesystem::path> paths;
-  for (const auto &entry : std::filesystem::directory_iterator(directory)) {
-    paths.push_back(entry.path());
-  }
-  std::sort(paths.begin(), paths.end());
-  std::vector<std::string> out;
-  for (const auto &path : paths) {
-    std::ifstream stream(path, std::ios::binary);
-    out.emplace_back(std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>());
-  }
-  return out;
 }
 
 #endif
@@ -494,43 +400,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 
 #else
 
-int main(int count, char **arguments) {
-  Settings settings;
-  if (!take_arguments(count, arguments, settings)) {
-    fmt::print(stderr, "usage: fuzz_safetensors [--seed N] [--seconds S | --runs N] [--first N] "
-                       "[--canary] CORPUS_DIRECTORY\n");
-    return 2;
-  }
-  const std::vector<std::string> corpus = read_corpus(settings.corpus);
-  if (corpus.size() < 10) {
-    fmt::print("the corpus in {} has only {} files\n", settings.corpus, corpus.size());
-    return 1;
-  }
-  size_t replayed_good = 0;
-  how_to_repeat = "replay the corpus";
-  // The canary has to be found by what is made here, not by the corpus.
-  for (const std::string &file : corpus) replayed_good += compare(file, false);
-  fmt::print("corpus: {} files, {} good\nseed: {}\n", corpus.size(), replayed_good,
-             settings.seed);
-  std::fflush(stdout);
-
-  const auto start = std::chrono::steady_clock::now();
-  const auto seconds = [&] {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  };
-  uint64_t done = 0, good = 0;
-  for (; done < settings.runs && (done % 256 != 0 || seconds() < settings.seconds); ++done) {
-    const uint64_t run = settings.first + done;
-    how_to_repeat = fmt::format("--seed {} --first {} --runs 1", settings.seed, run);
-    const std::string file = make_file(corpus, settings.seed, run);
-    good += compare(file, settings.canary);
-  }
-  fmt::print("{} runs, {} good files, {:.1f} s\n", done, good, seconds());
-  if (done >= 1000 && (good < done / 20 || good > done - done / 20)) {
-    fmt::print("too one-sided to mean much\n");
-    return 1;
-  }
-  return 0;
-}
+int main(int count, char **arguments) { return fuzz::run(count, arguments, make_file, compare); }
 
 #endif

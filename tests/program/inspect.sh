@@ -10,6 +10,7 @@ run inspect model.safetensors --tensors
 expect_out model.embed_tokens.weight model.layers.31.part_8.weight head_1.weight
 run inspect model.safetensors --json
 expect_exit 0
+expect_json format safetensors
 expect_json tensors 290
 expect_json bytes 8388608
 expect_json blocks 32
@@ -17,7 +18,7 @@ expect_json types.BF16.tensors 290
 expect_json block_groups.0.prefix model.layers.
 expect_json block_groups.0.tensors_per_block 9
 expect_json metadata.format pt
-expect_keys path shards types block_groups outside_blocks metadata
+expect_keys path format shards types block_groups outside_blocks metadata
 run inspect model.safetensors --json --tensors
 expect_json tensor_list.0.name model.embed_tokens.weight
 expect_keys tensor_list.289.name tensor_list.0.{type,shape,bytes,shard,file_offset,block}

@@ -1,8 +1,8 @@
 # sluice load on the emulated driver: verified with every reader, path and ring.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-keys=(path bytes tensors shards seconds header_seconds gb_per_s verified mismatched_tensors driver
-  driver_version driver_path device.ordinal device.name io.backend io.direct io.fixed_buffers
+keys=(path format bytes tensors shards seconds header_seconds gb_per_s verified mismatched_tensors
+  driver driver_version driver_path device.ordinal device.name io.backend io.direct io.fixed_buffers
   io.reason pinned_peak_bytes vram_peak_bytes stats.reads stats.copies stats.bytes_copied
   stats.pinned_limit_bytes stats.huge_page_fallbacks)
 

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/gguf.h"
+
 namespace support {
 
 class TemporaryFolder {
@@ -70,6 +72,26 @@ inline std::vector<unsigned char> write_checkpoint(const std::string &path,
   out.write(header.data(), static_cast<std::streamsize>(header.size()));
   out.write(reinterpret_cast<const char *>(data.data()), static_cast<std::streamsize>(data.size()));
   if (!out.flush()) std::abort();
+  return data;
+}
+
+// The same as a GGUF file of I8 tensors, whose data begin at multiples of 32.
+inline std::vector<unsigned char> write_gguf(const std::string &path,
+                                             const std::vector<size_t> &sizes, uint64_t seed) {
+  size_t total = 0;
+  for (const size_t size : sizes) total += size;
+  std::vector<unsigned char> data = pattern(total, seed);
+  gguf::File file;
+  size_t offset = 0;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    file.tensors.push_back(
+        gguf::tensor("t" + std::to_string(i), {sizes[i]}, gguf::kI8, file.data.size()));
+    file.data.append(reinterpret_cast<const char *>(data.data()) + offset, sizes[i]);
+    file.data.resize((file.data.size() + 31) / 32 * 32);
+    offset += sizes[i];
+  }
+  const std::string bytes = file.bytes();
+  write_file(path, bytes.data(), bytes.size());
   return data;
 }
 

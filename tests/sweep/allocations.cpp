@@ -92,4 +92,5 @@ TEST_CASE("every allocation fails once") {
   sweep(input, options);
   options.io = SLUICE_IO_THREADS;
   sweep(input, options);
+  sweep(SweepInput(true), options);
 }

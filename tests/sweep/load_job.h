@@ -12,10 +12,14 @@
 namespace support {
 
 struct SweepInput {
+  explicit SweepInput(bool gguf = false)
+      : path(folder.file(gguf ? "model.gguf" : "model.safetensors")),
+        data(gguf ? write_gguf(path, sizes, 7) : write_checkpoint(path, sizes, 7)) {}
+
   TemporaryFolder folder;
-  std::string path = folder.file("model.safetensors");
+  std::string path;
   std::vector<size_t> sizes{70001, 1, 131072, 4096, 99999, 65536, 3, 120000};
-  std::vector<unsigned char> data = write_checkpoint(path, sizes, 7);
+  std::vector<unsigned char> data;
 };
 
 inline sluice_options three_slots() {

@@ -134,4 +134,6 @@ TEST_CASE("every system call fails once") {
         sweep(input, options, error_number);
     }
   }
+  const SweepInput gguf(true);
+  for (const int error_number : {EIO, EINTR, ENOMEM}) sweep(gguf, options, error_number);
 }

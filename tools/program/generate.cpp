@@ -1,4 +1,4 @@
-// sluice generate: a valid safetensors checkpoint of pseudo-random data.
+// sluice generate: a valid checkpoint of pseudo-random data, in either format.
 //
 // Three stages: plan (names, shapes, sizes; the same for the same options), write (each file under
 // a temporary name, its data by several threads), publish (rename). Data depends on the seed and
@@ -9,7 +9,6 @@
 #include <bit>
 #include <cerrno>
 #include <chrono>
-#include <cstring>
 #include <exception>
 #include <filesystem>
 #include <mutex>
@@ -24,6 +23,7 @@
 
 #include "tools/program/commands.h"
 #include "tools/program/failure.h"
+#include "tools/program/generate_format.h"
 #include "tools/program/interrupt.h"
 #include "tools/program/output.h"
 #include "tools/program/owned_fd.h"
@@ -33,28 +33,9 @@
 namespace program {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "a safetensors header starts so");
-
 constexpr uint64_t kChunkBytes = uint64_t{1} << 20;
 constexpr unsigned kMostWorkers = 8;
-constexpr uint64_t kRowElements = 1024;  // of the tensors that get two dimensions
-constexpr uint64_t kHeaderAlignment = 8;
-constexpr uint64_t kOddHeaderRest = 5;              // what an odd file's data start leaves modulo 8
-constexpr uint64_t kMostHeaderBytes = 100'000'000;  // the format's bound
-constexpr uint64_t kOddTensorsNeeded = 8;           // for the empty and the one-element tensor
-
-struct PlannedTensor {
-  std::string name;
-  uint64_t elements = 0;
-};
-
-struct PlannedFile {
-  std::string name;  // "model-00001-of-00004.safetensors"
-  size_t first_tensor = 0;
-  size_t end_tensor = 0;
-  uint64_t data_start = 0;  // where its data begin in the data of the whole checkpoint
-  uint64_t data_bytes = 0;
-};
+constexpr uint64_t kOddTensorsNeeded = 8;  // for the empty and the one-element tensor
 
 // xoshiro256**, seeded by splitmix64: https://prng.di.unimi.it
 class Random {
@@ -86,8 +67,16 @@ class Random {
   std::array<uint64_t, 4> state_{};
 };
 
-uint64_t element_bytes(const GenerateRequest &request) {
-  return sluice_type_bits(request.type) / 8;
+// What a type is counted in: elements, or the blocks of a quantised type.
+struct Unit {
+  uint32_t elements = 0;
+  uint32_t bytes = 0;
+};
+
+Unit unit_of(const GenerateRequest &request) {
+  Unit unit;
+  sluice_type_block(request.type, &unit.elements, &unit.bytes);
+  return unit;
 }
 
 // Clears the highest exponent bit of each element: all numbers are finite, magnitudes below 2.
@@ -110,54 +99,56 @@ std::vector<std::string> tensor_names(const GenerateRequest &request) {
   }
   const uint64_t per_block = request.tensors / request.blocks;
   const uint64_t outside = request.tensors - per_block * request.blocks;
-  if (outside > 0) names.emplace_back("model.embed_tokens.weight");
+  if (outside > 0) names.push_back(tensor_name(request.format, kNoBlock, 0));
   for (uint64_t block = 0; block < request.blocks; ++block) {
     for (uint64_t i = 0; i < per_block; ++i) {
-      names.push_back(fmt::format("model.layers.{}.part_{}.weight", block, i));
+      names.push_back(tensor_name(request.format, block, i));
     }
   }
-  for (uint64_t i = 1; i < outside; ++i) names.push_back(fmt::format("head_{}.weight", i));
+  for (uint64_t i = 1; i < outside; ++i) names.push_back(tensor_name(request.format, kNoBlock, i));
   return names;
 }
 
 // Equal tensors, of whole rows where they are large enough; one takes the rest: the last, or with
 // blocks the first (the embedding).
-std::vector<uint64_t> even_elements(const GenerateRequest &request, uint64_t total) {
+std::vector<uint64_t> even_units(const GenerateRequest &request, uint64_t total) {
+  const uint64_t row = kRowElements / unit_of(request).elements;
   uint64_t share = total / request.tensors;
-  if (share >= kRowElements) share -= share % kRowElements;
-  std::vector<uint64_t> elements(request.tensors, share);
-  uint64_t &rest = request.blocks == 0 ? elements.back() : elements.front();
+  if (share >= row) share -= share % row;
+  std::vector<uint64_t> units(request.tensors, share);
+  uint64_t &rest = request.blocks == 0 ? units.back() : units.front();
   rest = total - share * (request.tensors - 1);
-  return elements;
+  return units;
 }
 
 // Each tensor gets an odd count between 1 and twice its share; the last one takes the rest, and
 // what it lacks of an odd count stays away.
-std::vector<uint64_t> odd_elements(const GenerateRequest &request, uint64_t total) {
+std::vector<uint64_t> odd_units(const GenerateRequest &request, uint64_t total) {
   Random random(~request.seed);
-  std::vector<uint64_t> elements(request.tensors);
+  std::vector<uint64_t> units(request.tensors);
   uint64_t left = total;
   for (uint64_t i = 0; i < request.tensors; ++i) {
-    const uint64_t after = request.tensors - i - 1;  // tensors that need an element each
+    const uint64_t after = request.tensors - i - 1;  // tensors that need one each
     const uint64_t share = (left - after) / (after + 1);
     uint64_t count = after == 0 ? left : 1 + random.next() % (2 * std::max<uint64_t>(share, 1));
     count = std::min(count, left - after);
     if (request.tensors >= kOddTensorsNeeded && i == 3) count = 1;
     if (count % 2 == 0) --count;
-    elements[i] = count;
+    units[i] = count;
     left -= count;
   }
   if (request.tensors >= kOddTensorsNeeded) {
-    elements[6] += elements[5] - elements[5] % 2;  // stays odd
-    left += elements[5] % 2;
-    elements[5] = 0;
+    units[6] += units[5] - units[5] % 2;  // stays odd
+    left += units[5] % 2;
+    units[5] = 0;
   }
-  elements.back() += left / 2 * 2;
-  return elements;
+  units.back() += left / 2 * 2;
+  return units;
 }
 
 std::vector<PlannedTensor> plan_tensors(const GenerateRequest &request) {
-  const uint64_t total = request.size_bytes / element_bytes(request);
+  const Unit unit = unit_of(request);
+  const uint64_t total = request.size_bytes / unit.bytes;
   if (total < request.tensors) {
     throw UsageError(fmt::format("--size {}: too small for {} of {}", request.size_bytes,
                                  counted(request.tensors, "tensor"),
@@ -172,91 +163,48 @@ std::vector<PlannedTensor> plan_tensors(const GenerateRequest &request) {
                                  request.tensors));
   }
   const std::vector<std::string> names = tensor_names(request);
-  const std::vector<uint64_t> elements =
-      request.odd ? odd_elements(request, total) : even_elements(request, total);
+  const std::vector<uint64_t> units =
+      request.odd ? odd_units(request, total) : even_units(request, total);
   std::vector<PlannedTensor> tensors(request.tensors);
-  for (size_t i = 0; i < tensors.size(); ++i) tensors[i] = {names[i], elements[i]};
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    tensors[i] = {names[i], units[i] * unit.elements, units[i] * unit.bytes, 0};
+  }
   return tensors;
 }
 
-std::string shard_name(uint32_t index, uint32_t count) {
-  return fmt::format("model-{:05}-of-{:05}.safetensors", index + 1, count);
+// A tensor with the padding behind it.
+uint64_t padded_bytes(const GenerateRequest &request, const PlannedTensor &tensor) {
+  const uint64_t alignment = data_alignment(request.format);
+  return (tensor.bytes + alignment - 1) / alignment * alignment;
 }
 
 // Consecutive tensors; each file takes its share of the bytes and leaves one tensor for each of
-// the files behind it.
+// the files behind it. Gives each tensor its offset.
 std::vector<PlannedFile> plan_files(const GenerateRequest &request,
-                                    const std::vector<PlannedTensor> &tensors) {
+                                    std::vector<PlannedTensor> *tensors) {
   const uint32_t count = std::max<uint32_t>(request.shards, 1);
-  const uint64_t width = element_bytes(request);
   uint64_t left = 0;
-  for (const PlannedTensor &tensor : tensors) left += tensor.elements * width;
+  for (const PlannedTensor &tensor : *tensors) left += padded_bytes(request, tensor);
   std::vector<PlannedFile> files(count);
   size_t next = 0;
   uint64_t start = 0;
   for (uint32_t i = 0; i < count; ++i) {
     PlannedFile &file = files[i];
     const uint64_t share = left / (count - i);
-    const size_t end = tensors.size() - (count - i - 1);
-    file.name = shard_name(i, count);
+    const size_t end = tensors->size() - (count - i - 1);
+    file.name = shard_name(request.format, i, count);
     file.first_tensor = next;
     file.data_start = start;
     do {
-      file.data_bytes += tensors[next++].elements * width;
+      PlannedTensor &tensor = (*tensors)[next++];
+      tensor.offset = file.data_bytes;
+      file.data_bytes += padded_bytes(request, tensor);
     } while (next < end && (i + 1 == count || file.data_bytes < share));
     file.end_tensor = next;
     left -= file.data_bytes;
     start += file.data_bytes;
   }
   return files;
-}
-
-std::string shape_of(uint64_t elements) {
-  const bool rows = elements >= 2 * kRowElements && elements % kRowElements == 0;
-  return rows ? fmt::format("[{},{}]", elements / kRowElements, kRowElements)
-              : fmt::format("[{}]", elements);
-}
-
-// The header with its length in front, padded so that the data start is a multiple of 8, or is
-// not one when that is asked for. Written by hand: names are plain ASCII.
-std::string header_of(const GenerateRequest &request, const PlannedFile &file,
-                      const std::vector<PlannedTensor> &tensors) {
-  std::string json = R"({"__metadata__":{"format":"pt"})";
-  uint64_t offset = 0;
-  for (size_t i = file.first_tensor; i < file.end_tensor; ++i) {
-    const uint64_t bytes = tensors[i].elements * element_bytes(request);
-    json += fmt::format(R"(,"{}":{{"dtype":"{}","shape":{},"data_offsets":[{},{}]}})",
-                        tensors[i].name, sluice_type_name(request.type),
-                        shape_of(tensors[i].elements), offset, offset + bytes);
-    offset += bytes;
-  }
-  json += '}';
-  const uint64_t rest = request.odd ? kOddHeaderRest : 0;
-  while (json.size() % kHeaderAlignment != rest) json += ' ';
-  if (json.size() > kMostHeaderBytes) {
-    throw UsageError(
-        fmt::format("--tensors {}: the header would have {} bytes, the format allows "
-                    "{}; take more --shards",
-                    request.tensors, json.size(), kMostHeaderBytes));
-  }
-  const uint64_t length = json.size();
-  std::string header(sizeof length, '\0');
-  std::memcpy(header.data(), &length, sizeof length);
-  return header + json;
-}
-
-std::string index_of(const std::vector<PlannedFile> &files,
-                     const std::vector<PlannedTensor> &tensors) {
-  const uint64_t total = files.back().data_start + files.back().data_bytes;
-  std::string json = fmt::format("{{\"metadata\":{{\"total_size\":{}}},\"weight_map\":{{", total);
-  const char *separator = "\n";
-  for (const PlannedFile &file : files) {
-    for (size_t i = file.first_tensor; i < file.end_tensor; ++i) {
-      json += fmt::format(R"({}"{}":"{}")", separator, tensors[i].name, file.name);
-      separator = ",\n";
-    }
-  }
-  return json + "}}\n";
 }
 
 // ---- Check ---------------------------------------------------------------------------------
@@ -276,14 +224,20 @@ void check_room(const std::string &folder, uint64_t bytes) {
                          "statvfs", ENOSPC);
 }
 
-// Shards of another checkpoint would lie beside the new ones, in no index.
-void check_strangers(const std::string &folder, const std::vector<PlannedFile> &files) {
+bool is_of_a_checkpoint(const std::string &name) {
+  return name.ends_with(".safetensors") || name.ends_with(".gguf") || name == kIndexName;
+}
+
+// Shards of another checkpoint would lie beside the new ones, in no index; or hide them.
+void check_strangers(const GenerateRequest &request, const std::string &folder,
+                     const std::vector<PlannedFile> &files) {
   std::error_code ignored;
   for (const auto &entry : std::filesystem::directory_iterator(folder, ignored)) {
     const std::string name = entry.path().filename().string();
     const bool ours = std::any_of(files.begin(), files.end(),
                                   [&](const PlannedFile &file) { return file.name == name; });
-    if (!ours && name.ends_with(".safetensors"))
+    const bool our_index = request.format != SLUICE_FORMAT_GGUF && name == kIndexName;
+    if (!ours && !our_index && is_of_a_checkpoint(name))
       throw Failure(sluice_status_name(SLUICE_INVALID_STATE),
                     fmt::format("'{}' holds '{}', which isn't part of this checkpoint: name "
                                 "another folder, or remove it first",
@@ -445,12 +399,25 @@ std::string trimmed_path(std::string path) {
   return path;
 }
 
-void write_file(const GenerateRequest &request, const PlannedFile &plan,
-                const std::vector<PlannedTensor> &tensors, PendingFile *file, Progress *progress,
-                uint64_t total_bytes) {
-  const std::string header = header_of(request, plan, tensors);
+// Zeros behind each tensor that doesn't end where the next one begins.
+void write_padding(const GenerateRequest &request, const PlannedFile &plan,
+                   const std::vector<PlannedTensor> &tensors, const PendingFile &file,
+                   uint64_t header_bytes) {
+  const std::string zeros(data_alignment(request.format), '\0');
+  for (size_t i = plan.first_tensor; i < plan.end_tensor; ++i) {
+    const uint64_t padding = padded_bytes(request, tensors[i]) - tensors[i].bytes;
+    file.write(zeros.data(), padding, header_bytes + tensors[i].offset + tensors[i].bytes);
+  }
+}
+
+void write_file(const GenerateRequest &request, size_t index, const std::vector<PlannedFile> &files,
+                const std::vector<PlannedTensor> &tensors, PendingFile *file, Progress *progress) {
+  const PlannedFile &plan = files[index];
+  const std::string header = header_of(request, index, files, tensors);
+  const uint64_t total = files.back().data_start + files.back().data_bytes;
   file->write(header.data(), header.size(), 0);
-  DataWriter(request, plan, *file, header.size(), progress, total_bytes).run();
+  DataWriter(request, plan, *file, header.size(), progress, total).run();
+  write_padding(request, plan, tensors, *file, header.size());
   file->finish(header.size() + plan.data_bytes);
 }
 
@@ -464,7 +431,7 @@ void generate_file(const GenerateRequest &request, const std::vector<PlannedTens
   check_room(shown_folder(path), files.front().data_bytes);
   Progress progress("writing");
   PendingFile file(path);
-  write_file(request, files.front(), tensors, &file, &progress, files.front().data_bytes);
+  write_file(request, 0, files, tensors, &file, &progress);
   file.publish();
 }
 
@@ -473,18 +440,20 @@ void generate_folder(const GenerateRequest &request, const std::vector<PlannedTe
   const std::string path = trimmed_path(request.path);
   const uint64_t total = files.back().data_start + files.back().data_bytes;
   TargetFolder folder(path);
-  check_strangers(path, files);
+  check_strangers(request, path, files);
   check_room(path, total);
   Progress progress("writing");
   std::vector<PendingFile> pending;
-  for (const PlannedFile &plan : files) {
-    pending.emplace_back(path + '/' + plan.name);
-    write_file(request, plan, tensors, &pending.back(), &progress, total);
+  for (size_t i = 0; i < files.size(); ++i) {
+    pending.emplace_back(path + '/' + files[i].name);
+    write_file(request, i, files, tensors, &pending.back(), &progress);
   }
-  const std::string index = index_of(files, tensors);
-  pending.emplace_back(path + "/model.safetensors.index.json");
-  pending.back().write(index.data(), index.size(), 0);
-  pending.back().finish(index.size());
+  if (request.format != SLUICE_FORMAT_GGUF) {
+    const std::string index = index_of(files, tensors);
+    pending.emplace_back(path + '/' + kIndexName);
+    pending.back().write(index.data(), index.size(), 0);
+    pending.back().finish(index.size());
+  }
   folder.keep();
   for (PendingFile &file : pending) file.publish();
 }
@@ -497,6 +466,7 @@ void print_result(const GenerateRequest &request, bool json, uint64_t bytes, dou
                 {"shards", std::max<uint32_t>(request.shards, 1)},
                 {"blocks", request.blocks},
                 {"type", sluice_type_name(request.type)},
+                {"format", format_name(request.format)},
                 {"odd", request.odd},
                 {"seed", request.seed},
                 {"seconds", seconds},
@@ -512,16 +482,18 @@ void print_result(const GenerateRequest &request, bool json, uint64_t bytes, dou
 
 int run_generate(const Request &all) {
   const GenerateRequest &request = all.generate;
+  check_type(request);
   const auto start = std::chrono::steady_clock::now();
-  const std::vector<PlannedTensor> tensors = plan_tensors(request);
-  const std::vector<PlannedFile> files = plan_files(request, tensors);
+  std::vector<PlannedTensor> tensors = plan_tensors(request);
+  const std::vector<PlannedFile> files = plan_files(request, &tensors);
   if (request.shards == 0) {
     generate_file(request, tensors, files);
   } else {
     generate_folder(request, tensors, files);
   }
   const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start;
-  const uint64_t bytes = files.back().data_start + files.back().data_bytes;
+  uint64_t bytes = 0;
+  for (const PlannedTensor &tensor : tensors) bytes += tensor.bytes;
   print_result(request, all.json, bytes, passed.count());
   return kExitDone;
 }

@@ -156,6 +156,7 @@ Json contents_json(const Request &request, const Contents &contents) {
   Json metadata = Json::object();
   for (const auto &[key, value] : contents.metadata) metadata[key] = value;
   Json result = {{"path", request.paths.front()},
+                 {"format", format_name(contents.info.format)},
                  {"shards", contents.shards},
                  {"tensors", contents.info.tensor_count},
                  {"bytes", contents.info.data_bytes},
@@ -177,6 +178,7 @@ std::string summary_text(const Request &request, const Contents &contents) {
       fmt::format("{}: {} in {}, {}\n\n", printable(request.paths.front()),
                   counted(contents.info.tensor_count, "tensor"),
                   counted(contents.info.shard_count, "file"), human_size(contents.info.data_bytes));
+  text += row("format", format_name(contents.info.format));
   const char *label = "types";
   for (const TypeSum &type : contents.types) {
     text += fmt::format("{:<11}{:<8} {:>8} {:<8} {:>10}\n", label, type.name, type.tensors,

@@ -108,6 +108,7 @@ Json verify_json(const std::optional<VerifyResult> &verified) {
 Json load_json(const Request &request, const Loaded &loaded, const Facts &facts,
                const std::optional<VerifyResult> &verified) {
   Json json = {{"path", request.paths.front()},
+               {"format", format_name(facts.checkpoint.format)},
                {"bytes", facts.checkpoint.data_bytes},
                {"tensors", facts.checkpoint.tensor_count},
                {"shards", facts.checkpoint.shard_count},
@@ -145,6 +146,8 @@ std::string load_text(const Request &request, const Loaded &loaded, const Facts 
       fmt::format("{}: {}, {} in {:.3f} s: {:.2f} GB/s\n", printable(request.paths.front()),
                   counted(facts.checkpoint.tensor_count, "tensor"), human_size(bytes),
                   loaded.seconds, gigabytes_per_second(bytes, loaded.seconds));
+  text += row("format", fmt::format("{}, {}", format_name(facts.checkpoint.format),
+                                    counted(facts.checkpoint.shard_count, "file")));
   text +=
       row("device",
           fmt::format("{}: {}, {}driver {}, {}", facts.device.ordinal, facts.device.name,

@@ -38,13 +38,14 @@ Driver, GPUs, memory and container limits, io_uring and direct I/O are found out
 Without a driver the rest is still reported, and the exit status is 0.)";
 
 constexpr const char *kInspectHelp =
-    R"(Lists what a safetensors checkpoint holds. Reads headers only, and needs no GPU.
+    R"(Lists what a safetensors or GGUF checkpoint holds. Reads headers only, and needs no GPU.
 
-PATH is a .safetensors file, a folder with model.safetensors.index.json or with a single
-.safetensors file, or such an index file.)";
+PATH is a safetensors or GGUF file, any file of a split GGUF set, an index of safetensors files, or
+a folder with model.safetensors.index.json, a single .safetensors file, or a single .gguf file or
+set.)";
 
 constexpr const char *kLoadHelp =
-    R"(Loads every tensor of a safetensors checkpoint to its final address on a GPU.
+    R"(Loads every tensor of a checkpoint to its final address on a GPU.
 
 PATH is what 'sluice inspect' takes. The time runs from opening the checkpoint to the last byte's
 arrival: headers, mapping of GPU memory and creation of the ring count, the driver's own start
@@ -58,15 +59,17 @@ Examples:
 )";
 
 constexpr const char *kGenerateHelp =
-    R"(Writes a valid safetensors checkpoint of pseudo-random data, for tests and measurements.
+    R"(Writes a valid checkpoint of pseudo-random data, for tests and measurements.
 
-The same options give the same bytes. Floating-point data is finite. The checkpoint is written
-under temporary names and renamed when it is complete; what was there before is replaced.)";
+The format is safetensors or GGUF. The same options give the same bytes. F16, BF16 and F32 are
+finite. The checkpoint is written under temporary names and renamed when it is complete; what was
+there before is replaced.)";
 
 constexpr const char *kGenerateFooter = R"(
 Examples:
   sluice generate test.safetensors --size 4GiB --tensors 1000 --odd
   sluice generate model/ --size 8GiB --shards 4 --blocks 32 --tensors 290
+  sluice generate model.gguf --size 4GiB --type Q4_K
 )";
 
 constexpr const char *kRepackHelp =
@@ -182,11 +185,39 @@ uint64_t parse_size(const char *flag, const std::string &text) {
 }
 
 sluice_type parse_type(const std::string &text) {
-  for (const sluice_type type :
-       {SLUICE_TYPE_F16, SLUICE_TYPE_BF16, SLUICE_TYPE_F32, SLUICE_TYPE_U8}) {
+  constexpr sluice_type kTypes[] = {SLUICE_TYPE_F16,
+                                    SLUICE_TYPE_BF16,
+                                    SLUICE_TYPE_F32,
+                                    SLUICE_TYPE_U8,
+                                    SLUICE_TYPE_I8,
+#define PROGRAM_TYPE(name, number, elements, bytes, text) SLUICE_TYPE_##name,
+                                    SLUICE_BLOCK_TYPE_LIST(PROGRAM_TYPE)
+#undef PROGRAM_TYPE
+  };
+  for (const sluice_type type : kTypes) {
     if (text == sluice_type_name(type)) return type;
   }
-  throw UsageError(fmt::format("--type '{}': it takes F16, BF16, F32 or U8", printable(text)));
+  throw UsageError(
+      fmt::format("--type '{}': it takes F16, BF16, F32, U8, I8, or with --format "
+                  "gguf a quantised type such as Q8_0 or Q4_K",
+                  printable(text)));
+}
+
+sluice_format parse_format(const std::string &text) {
+  if (text == "safetensors") return SLUICE_FORMAT_SAFETENSORS;
+  if (text == "gguf") return SLUICE_FORMAT_GGUF;
+  throw UsageError(fmt::format("--format '{}': it takes safetensors or gguf", printable(text)));
+}
+
+// What wasn't said follows from what was.
+void complete(GenerateRequest *generate) {
+  if (generate->format == SLUICE_FORMAT_UNKNOWN) {
+    const bool gguf = generate->path.ends_with(".gguf") && generate->shards == 0;
+    generate->format = gguf ? SLUICE_FORMAT_GGUF : SLUICE_FORMAT_SAFETENSORS;
+  }
+  if (generate->type != SLUICE_TYPE_UNKNOWN) return;
+  const sluice_type byte = generate->format == SLUICE_FORMAT_GGUF ? SLUICE_TYPE_I8 : SLUICE_TYPE_U8;
+  generate->type = generate->odd ? byte : SLUICE_TYPE_BF16;
 }
 
 using TextHandler = std::function<void(const std::string &)>;
@@ -264,7 +295,8 @@ void add_generate_numbers(CLI::App *command, GenerateRequest *generate) {
       [generate](const std::string &text) {
         generate->shards = parse_number<uint32_t>("--shards", text, 1, kMostShards);
       },
-      "Make PATH a folder with N files and an index (default: PATH is one file)");
+      "Make PATH a folder with N files, and an index unless they are GGUF (default: PATH is one "
+      "file)");
   add_text(
       command, "--blocks", "N",
       [generate](const std::string &text) {
@@ -289,22 +321,19 @@ void add_generate(CLI::App *app, Request *request) {
       [generate](const std::string &text) { generate->size_bytes = parse_size("--size", text); },
       "Bytes of all tensors together, rounded down to whole elements (required)");
   add_generate_numbers(command, generate);
-  CLI::Option *type = add_text(
+  add_text(
+      command, "--format", "FORMAT",
+      [generate](const std::string &text) { generate->format = parse_format(text); },
+      "safetensors or gguf (default: gguf where PATH ends in .gguf)");
+  add_text(
       command, "--type", "TYPE",
       [generate](const std::string &text) { generate->type = parse_type(text); },
-      "F16, BF16, F32 or U8 (default: BF16; U8 with --odd)");
-  command
-      ->add_flag_callback(
-          "--odd",
-          [generate, type] {
-            generate->odd = true;
-            if (type->count() == 0) generate->type = SLUICE_TYPE_U8;
-          },
-          wrapped("Tensors of different, odd sizes at offsets that are aligned to nothing; from 8 "
-                  "tensors on one is empty and one has a single element; --size is met but for an "
-                  "element or two",
-                  kHelpWidth))
-      ->disable_flag_override();
+      "F16, BF16, F32, U8 or I8, or in a GGUF file a quantised type such as Q8_0 or Q4_K (default: "
+      "BF16; with --odd U8, in a GGUF file I8)");
+  add_switch(command, "--odd", &generate->odd,
+             "Tensors of different, odd sizes at offsets that are aligned to nothing (in a GGUF "
+             "file to 32); from 8 tensors on one is empty and one has a single element; --size is "
+             "met but for an element or two");
   add_json(command, request);
 }
 
@@ -533,7 +562,10 @@ Request parse_command_line(int count, char **arguments) {
     request.paths.insert(request.paths.end(), arguments + end + 1, arguments + count);
   }
   require_arguments(request);
-  if (request.command == "generate") request.generate.path = request.paths.front();
+  if (request.command == "generate") {
+    request.generate.path = request.paths.front();
+    complete(&request.generate);
+  }
   return request;
 }
 

@@ -19,7 +19,8 @@ struct GenerateRequest {
   uint32_t shards = 0;  // 0: one file; else a folder with this many files
   uint64_t blocks = 0;
   uint64_t seed = 1;
-  sluice_type type = SLUICE_TYPE_BF16;
+  sluice_type type = SLUICE_TYPE_UNKNOWN;        // set when the command line has been read
+  sluice_format format = SLUICE_FORMAT_UNKNOWN;  // the same
   bool odd = false;
 };
 

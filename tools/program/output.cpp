@@ -91,6 +91,12 @@ void add_driver(const sluice_report &report, Json *json) {
   (*json)["driver_path"] = report.driver_path;
 }
 
+const char *format_name(uint32_t format) {
+  if (format == SLUICE_FORMAT_SAFETENSORS) return "safetensors";
+  if (format == SLUICE_FORMAT_GGUF) return "gguf";
+  return "unknown";
+}
+
 double gigabytes_per_second(uint64_t bytes, double seconds) {
   return seconds > 0 ? static_cast<double>(bytes) / seconds / 1e9 : 0;
 }

@@ -38,6 +38,7 @@ void add_driver(const sluice_report &report, Json *json);
 [[nodiscard]] std::string human_size(uint64_t bytes);                 // "402.7 MiB", "17 B"
 [[nodiscard]] std::string human_limit(uint64_t bytes);                // UINT64_MAX: "none"
 [[nodiscard]] std::string counted(uint64_t count, const char *noun);  // "1 tensor", "2 tensors"
+[[nodiscard]] const char *format_name(uint32_t format);               // "safetensors", "gguf"
 [[nodiscard]] double gigabytes_per_second(uint64_t bytes, double seconds);
 
 // Control characters as \xNN: names and texts out of files can't move the terminal's cursor.

@@ -59,7 +59,7 @@ void check_strangers(const std::string &folder) {
   }
 }
 
-void remove_folder(const std::string &folder) {
+void remove_checkpoint_folder(const std::string &folder) {
   std::error_code ignored;
   for (const auto &entry : fs::directory_iterator(folder, ignored)) {
     if (is_checkpoint_file(entry)) fs::remove(entry.path(), ignored);
@@ -204,7 +204,7 @@ void NewCheckpoint::exchange_folders() {
   check_strangers(path_);
   if (::renameat2(AT_FDCWD, temporary_.c_str(), AT_FDCWD, path_.c_str(), RENAME_EXCHANGE) == 0) {
     begun_ = false;
-    remove_folder(temporary_);
+    remove_checkpoint_folder(temporary_);
     return;
   }
   const std::string old = fmt::format("{}.{}.old", path_, ::getpid());
@@ -217,7 +217,7 @@ void NewCheckpoint::exchange_folders() {
     throw system_failure(fmt::format("naming the finished '{}' failed", path_), "rename", error);
   }
   begun_ = false;
-  remove_folder(old);
+  remove_checkpoint_folder(old);
 }
 
 void NewCheckpoint::publish() {

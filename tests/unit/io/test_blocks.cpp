@@ -50,6 +50,17 @@ TEST_CASE("a language model") {
   CHECK(found.block_of[3 + 2 * 11] == 11);
 }
 
+TEST_CASE("llama.cpp's names") {
+  Texts names = {"token_embd.weight", "output_norm.weight", "output.weight"};
+  add(names, "blk.", 11, {"attn_q.weight", "ffn_gate_exps.weight"});
+  const Blocks found = blocks_of(names);
+  REQUIRE(found.blocks.size() == 11);
+  CHECK(found.blocks[10].prefix == "blk.10.");
+  CHECK(found.blocks[10].number == 10);
+  CHECK(found.blocks[10].tensor_count == 2);
+  CHECK(found.block_of[2] == kNoBlock);
+}
+
 TEST_CASE("experts inside a layer belong to the layer") {
   Texts names;
   for (int i = 0; i < 3; ++i) {

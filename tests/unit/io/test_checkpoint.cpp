@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -15,6 +16,7 @@
 
 #include "io/checkpoint.h"
 #include "runtime/sluice.h"
+#include "tests/support/gguf.h"
 
 namespace fs = std::filesystem;
 
@@ -382,13 +384,199 @@ TEST_CASE("more than a thousand shards, and an error that says so where there ar
   REQUIRE(setrlimit(RLIMIT_NOFILE, &limit) == 0);
 }
 
-TEST_CASE("every system call fails once; short and interrupted reads are everyday") {
+// ---- GGUF
+
+namespace {
+
+namespace gguf = support::gguf;
+
+// A file with one I8 tensor of 4 bytes for each name, each at a multiple of 32.
+gguf::File gguf_of(const std::vector<std::string> &names,
+                   const std::vector<std::string> &keys = {}) {
+  gguf::File file;
+  file.keys = keys;
+  for (const std::string &name : names) {
+    file.tensors.push_back(gguf::tensor(name, {4}, gguf::kI8, file.data.size()));
+    file.data += name.substr(0, 4) + std::string(32 - std::min<size_t>(name.size(), 4), 0);
+  }
+  return file;
+}
+
+void write_set(const Folder &folder, const std::vector<std::vector<std::string>> &shards) {
+  uint64_t tensors = 0;
+  for (const auto &names : shards) tensors += names.size();
+  for (size_t i = 0; i < shards.size(); ++i) {
+    folder.write(fmt::format("m-{:05}-of-{:05}.gguf", i + 1, shards.size()),
+                 gguf_of(shards[i], gguf::split_keys(i, shards.size(), tensors)).bytes());
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a GGUF file, by its path, under any name, and by its directory") {
+  const Machine machine;
+  const Folder folder, plain;
+  const gguf::File file =
+      gguf_of({"token_embd.weight", "blk.0.attn_q.weight", "blk.0.ffn_up.weight",
+               "blk.1.attn_q.weight", "blk.1.ffn_up.weight", "output.weight"},
+              {gguf::key("general.architecture", gguf::kString, gguf::text("llama")),
+               gguf::key("llama.block_count", gguf::kUint32, gguf::u32(2)),
+               gguf::key("tokenizer.ggml.tokens", gguf::kArray,
+                         gguf::array(gguf::kString, 1, gguf::text("a")))});
+  folder.write("m.gguf", file.bytes());
+  folder.write("._m.gguf", "left by macOS");
+  folder.write("config.json", "{}");
+  plain.write("blob", file.bytes());
+  for (const std::string &path : {folder.path(), folder / "m.gguf", plain / "blob"}) {
+    CAPTURE(path);
+    const Handle checkpoint = open(machine, path);
+    CHECK(names_of(checkpoint).size() == 6);
+    sluice_checkpoint_info info = SLUICE_CHECKPOINT_INFO_INIT;
+    REQUIRE(sluice_checkpoint_info_get(checkpoint.get(), &info) == SLUICE_OK);
+    CHECK(info.format == SLUICE_FORMAT_GGUF);
+    CHECK(info.block_count == 2);
+    CHECK(info.data_bytes == 24);
+    sluice_block_info block = SLUICE_BLOCK_INFO_INIT;
+    REQUIRE(sluice_checkpoint_block(checkpoint.get(), 1, &block) == SLUICE_OK);
+    CHECK(std::string(block.prefix) == "blk.1.");
+    CHECK(block.tensor_count == 2);
+    sluice_tensor_info tensor = SLUICE_TENSOR_INFO_INIT;
+    REQUIRE(sluice_checkpoint_tensor(checkpoint.get(), 5, &tensor) == SLUICE_OK);
+    CHECK(tensor.type == SLUICE_TYPE_I8);
+    CHECK(file.bytes().substr(tensor.file_offset, 4) == "outp");
+    const char *key = nullptr, *value = nullptr;
+    REQUIRE(sluice_checkpoint_metadata(checkpoint.get(), 2, &key, &value));
+    CHECK(std::string(key) == "tokenizer.ggml.tokens");
+    CHECK(std::string(value) == "[string x 1]");
+  }
+  // A safetensors file comes first, and says that it is one.
+  folder.write("a.safetensors", shard_of({"a"}));
+  const Handle checkpoint = open(machine, folder.path());
+  sluice_checkpoint_info info = SLUICE_CHECKPOINT_INFO_INIT;
+  REQUIRE(sluice_checkpoint_info_get(checkpoint.get(), &info) == SLUICE_OK);
+  CHECK(info.format == SLUICE_FORMAT_SAFETENSORS);
+}
+
+TEST_CASE("a header of several pieces") {
   const Machine machine;
   const Folder folder;
-  folder.write("a.safetensors", shard_of({"one"}));
-  folder.write("b.safetensors", shard_of({"two"}));
-  folder.write("model.safetensors.index.json",
-               index_of({{"one", "a.safetensors"}, {"two", "b.safetensors"}}));
+  std::string tokens;
+  for (int i = 0; i < 100'000; ++i) tokens += gguf::text(std::to_string(i));
+  const std::string words =
+      gguf::key("words", gguf::kArray, gguf::array(gguf::kString, 100'000, tokens));
+  const std::string text = gguf::key("text", gguf::kString, gguf::text(std::string(700'000, 't')));
+  for (const auto &keys : {std::vector{words}, std::vector{text}, std::vector{words, text}}) {
+    const std::string good = gguf_of({"a", "b"}, keys).bytes();
+    folder.write("m.gguf", good);
+    CHECK(names_of(open(machine, folder.path())) == Names{"a", "b"});
+    folder.write("m.gguf", good.substr(0, good.size() - 100));
+    check_refused(machine, folder / "m.gguf", SLUICE_END_OF_FILE, {folder / "m.gguf"});
+    folder.write("m.gguf", good.substr(0, 500'000));
+    check_refused(machine, folder / "m.gguf", SLUICE_END_OF_FILE, {folder / "m.gguf", "cut off"});
+  }
+}
+
+TEST_CASE("a GGUF set, by each of its files and by its directory") {
+  const Machine machine;
+  const Folder folder;
+  write_set(folder, {{}, {"b", "c"}, {"a"}});
+  for (const std::string &path :
+       {folder.path(), folder / "m-00001-of-00003.gguf", folder / "m-00002-of-00003.gguf",
+        folder / "m-00003-of-00003.gguf"}) {
+    CAPTURE(path);
+    const Handle checkpoint = open(machine, path);
+    CHECK(names_of(checkpoint) == Names{"b", "c", "a"});
+    sluice_tensor_info tensor = SLUICE_TENSOR_INFO_INIT;
+    REQUIRE(sluice_checkpoint_tensor(checkpoint.get(), 2, &tensor) == SLUICE_OK);
+    CHECK(tensor.shard == 2);
+    const char *key = nullptr, *value = nullptr;
+    CHECK(!sluice_checkpoint_metadata(checkpoint.get(), 0, &key, &value));
+  }
+  // A set of one, and a merged file that kept the name of the first.
+  folder.write("o-00001-of-00001.gguf", gguf_of({"x"}, gguf::split_keys(0, 1, 1)).bytes());
+  CHECK(names_of(open(machine, folder / "o-00001-of-00001.gguf")) == Names{"x"});
+  folder.write("merged.gguf", gguf_of({"x"}, gguf::split_keys(0, 0, 1)).bytes());
+  CHECK(names_of(open(machine, folder / "merged.gguf")) == Names{"x"});
+  check_refused(machine, folder.path(), SLUICE_NOT_FOUND, {"single *.gguf file or set", "5 files"});
+}
+
+TEST_CASE("bad GGUF sets name the file") {
+  const Machine machine;
+  const Folder folder;
+  const std::string first = folder / "m-00001-of-00003.gguf";
+  const std::string second = folder / "m-00002-of-00003.gguf";
+  const std::string last = folder / "m-00003-of-00003.gguf";
+  const auto refused = [&](sluice_status code, const std::vector<std::string> &says) {
+    for (const std::string &path : {folder.path(), first, last}) {
+      CAPTURE(path);
+      check_refused(machine, path, code, says);
+    }
+    write_set(folder, {{"a"}, {"b"}, {"c"}});
+  };
+  const auto second_is = [&](const std::vector<std::string> &names,
+                             const std::vector<std::string> &keys) {
+    folder.write("m-00002-of-00003.gguf", gguf_of(names, keys).bytes());
+  };
+  write_set(folder, {{"a"}, {"b"}, {"c"}});
+  fs::remove(second);
+  refused(SLUICE_NOT_FOUND, {"'m-00002-of-00003.gguf'", "missing"});
+  second_is({"a"}, gguf::split_keys(1, 3, 3));
+  refused(SLUICE_BAD_FORMAT, {"'a'", first, second, "two shards"});
+  second_is({"b"}, {});
+  refused(SLUICE_BAD_FORMAT, {second, "no split.no"});
+  second_is({"b"}, gguf::split_keys(2, 3, 3));
+  refused(SLUICE_BAD_FORMAT, {second, "split.no is 2"});
+  second_is({"b"}, gguf::split_keys(1, 4, 3));
+  refused(SLUICE_BAD_FORMAT, {second, "split.count 4"});
+  second_is({"b"}, gguf::split_keys(1, 3, 4));
+  refused(SLUICE_BAD_FORMAT, {second, "split.tensors.count is 4"});
+  second_is({"b", "d"}, gguf::split_keys(1, 3, 3));
+  refused(SLUICE_BAD_FORMAT, {"4 tensors", "split.tensors.count is 3"});
+  folder.write("m-00002-of-00003.gguf", shard_of({"b"}));
+  refused(SLUICE_BAD_FORMAT, {second, "no split.no"});
+  folder.write("m-00002-of-00003.gguf", "GGUF");
+  refused(SLUICE_END_OF_FILE, {second});
+  CHECK(names_of(open(machine, folder.path())) == Names{"a", "b", "c"});
+
+  folder.write("alone.gguf", gguf_of({"a"}, gguf::split_keys(1, 3, 3)).bytes());
+  check_refused(machine, folder / "alone.gguf", SLUICE_BAD_FORMAT,
+                {"alone.gguf", "'...-00002-of-00003.gguf'"});
+  folder.write("n-00001-of-00002.gguf", gguf_of({"a"}).bytes());
+  check_refused(machine, folder / "n-00001-of-00002.gguf", SLUICE_BAD_FORMAT,
+                {"n-00001-of-00002.gguf", "called one of 2 files", "split.count"});
+}
+
+TEST_CASE("bad GGUF files name themselves; an index is of safetensors files") {
+  const Machine machine;
+  const Folder folder;
+  const std::string path = folder / "m.gguf";
+  const std::string good = gguf_of({"first", "second"}).bytes();
+  const auto refused = [&](const std::string &bytes, sluice_status code,
+                           std::vector<std::string> says) {
+    folder.write("m.gguf", bytes);
+    says.push_back(path);
+    check_refused(machine, path, code, says);
+  };
+  refused("", SLUICE_END_OF_FILE, {"doesn't start with 'GGUF'", "0 bytes"});
+  refused("GGML" + good.substr(4), SLUICE_BAD_FORMAT, {"doesn't start with 'GGUF'"});
+  refused("GGUF", SLUICE_END_OF_FILE, {"GGUF header", "byte 4"});
+  refused(good.substr(0, 60), SLUICE_END_OF_FILE, {"GGUF header", "cut off"});
+  refused(good.substr(0, good.size() - 40), SLUICE_END_OF_FILE, {"'second'", "24 bytes of data"});
+  CHECK(good.size() % 32 == 0);
+  folder.write("m.gguf", good.substr(0, good.size() - 28) + "rest of any length");
+  CHECK(names_of(open(machine, path)) == Names{"first", "second"});
+  folder.write("model.safetensors.index.json", index_of({{"first", "m.gguf"}}));
+  check_refused(machine, folder.path(), SLUICE_BAD_FORMAT, {path, "looks like a GGUF file"});
+}
+
+TEST_CASE("every system call fails once; short and interrupted reads are everyday") {
+  const Machine machine;
+  const Folder safetensors, set;
+  safetensors.write("a.safetensors", shard_of({"one"}));
+  safetensors.write("b.safetensors", shard_of({"two"}));
+  safetensors.write("model.safetensors.index.json",
+                    index_of({{"one", "a.safetensors"}, {"two", "b.safetensors"}}));
+  write_set(set, {{"one"}, {"two"}});
   static int calls = 0;
   static int fails_at = 0;
   sluice::OsTable table = sluice::os_native();
@@ -403,26 +591,28 @@ TEST_CASE("every system call fails once; short and interrupted reads are everyda
     if (calls % 5 == 0) return -EINTR;
     return sluice::os_native().read_at(descriptor, buffer, std::min<size_t>(bytes, 7), offset);
   };
-  sluice::os_replace(&table);
-  const size_t before = open_descriptors();
-  sluice_status status = SLUICE_INTERNAL;
-  int failed = 0;
-  for (fails_at = 1; status != SLUICE_OK; ++fails_at) {
-    calls = 0;
-    sluice_checkpoint *checkpoint = nullptr;
-    status = sluice_checkpoint_open(machine.get(), folder.path().c_str(), &checkpoint);
-    if (status == SLUICE_OK) {
-      CHECK(sluice_checkpoint_close(checkpoint) == SLUICE_OK);
-    } else {
-      ++failed;
-      CHECK(checkpoint == nullptr);
-      CHECK((status == SLUICE_OUT_OF_FILE_DESCRIPTORS || status == SLUICE_IO_ERROR));
-      CHECK(last_message().find(folder.path()) != std::string::npos);
+  for (const Folder &folder : {std::cref(safetensors), std::cref(set)}) {
+    sluice::os_replace(&table);
+    const size_t before = open_descriptors();
+    sluice_status status = SLUICE_INTERNAL;
+    int failed = 0;
+    for (fails_at = 1; status != SLUICE_OK; ++fails_at) {
+      calls = 0;
+      sluice_checkpoint *checkpoint = nullptr;
+      status = sluice_checkpoint_open(machine.get(), folder.path().c_str(), &checkpoint);
+      if (status == SLUICE_OK) {
+        CHECK(sluice_checkpoint_close(checkpoint) == SLUICE_OK);
+      } else {
+        ++failed;
+        CHECK(checkpoint == nullptr);
+        CHECK((status == SLUICE_OUT_OF_FILE_DESCRIPTORS || status == SLUICE_IO_ERROR));
+        CHECK(last_message().find(folder.path()) != std::string::npos);
+      }
+      CHECK(open_descriptors() == before);
+      REQUIRE(fails_at < 1000);
     }
-    CHECK(open_descriptors() == before);
-    REQUIRE(fails_at < 1000);
+    CHECK(failed > 10);
+    sluice::os_replace(nullptr);
+    CHECK(names_of(open(machine, folder.path())) == Names{"one", "two"});
   }
-  sluice::os_replace(nullptr);
-  CHECK(failed > 10);
-  CHECK(names_of(open(machine, folder.path())) == Names{"one", "two"});
 }

@@ -9,6 +9,7 @@
 
 #include "io/json_events.h"
 #include "io/safetensors.h"
+#include "io/types.h"
 
 using namespace sluice;
 
@@ -23,7 +24,7 @@ std::string tensor(const std::string &name, const std::string &type, const std::
 }
 
 // Parses a whole file.
-Result<SafetensorsHeader> parse_file(const std::string &file) {
+Result<FileHeader> parse_file(const std::string &file) {
   const auto *bytes = reinterpret_cast<const unsigned char *>(file.data());
   SLUICE_ASSIGN(const uint64_t size,
                 safetensors_header_bytes({bytes, std::min<size_t>(file.size(), 8)}, file.size()));
@@ -68,7 +69,7 @@ TEST_CASE("the bytes of a good header") {
                            tensor("none", "\"F4\"", "[0,7]", "[4,4]") + "}   ";
   auto parsed = parse_safetensors_header(json, 16);
   REQUIRE(parsed.ok());
-  const SafetensorsHeader &header = parsed.value();
+  const FileHeader &header = parsed.value();
   REQUIRE(header.tensor_count() == 3);
   CHECK(header.data_bytes() == 16);
   CHECK(header.tensor(0).name == "early");
@@ -81,7 +82,7 @@ TEST_CASE("the bytes of a good header") {
   CHECK(header.tensor(2).end == 16);
   CHECK(header.tensor(2).shape[0] == 2);
   for (uint64_t i = 0; i < 3; ++i) {
-    const SafetensorsTensor found = header.tensor(i);
+    const HeaderTensor found = header.tensor(i);
     CHECK(found.name.data()[found.name.size()] == '\0');
   }
   REQUIRE(header.metadata_count() == 2);
@@ -239,6 +240,26 @@ TEST_CASE("types have the names and sizes of the public list") {
   CHECK(type_bits(SLUICE_TYPE_##name) == bits);
   SLUICE_TYPE_LIST(CHECK_TYPE)
 #undef CHECK_TYPE
+#define CHECK_TYPE(name, number, elements_, bytes_, text)      \
+  CHECK(type_name(SLUICE_TYPE_##name) == std::string(text));   \
+  CHECK(type_bits(SLUICE_TYPE_##name) == 0);                   \
+  CHECK(type_block(SLUICE_TYPE_##name).elements == elements_); \
+  CHECK(type_block(SLUICE_TYPE_##name).bytes == bytes_);
+  SLUICE_BLOCK_TYPE_LIST(CHECK_TYPE)
+#undef CHECK_TYPE
+  const auto block = [](sluice_type type) {
+    std::pair<uint32_t, uint32_t> found;
+    sluice_type_block(type, &found.first, &found.second);
+    return found;
+  };
+  using Block = std::pair<uint32_t, uint32_t>;
+  CHECK(block(SLUICE_TYPE_BF16) == Block(1, 2));
+  CHECK(block(SLUICE_TYPE_C64) == Block(1, 8));
+  CHECK(block(SLUICE_TYPE_F4) == Block(2, 1));
+  CHECK(block(SLUICE_TYPE_F6_E2M3) == Block(4, 3));
+  CHECK(block(SLUICE_TYPE_Q6_K) == Block(256, 210));
+  CHECK(block(SLUICE_TYPE_UNKNOWN) == Block(0, 0));
+  sluice_type_block(SLUICE_TYPE_BF16, nullptr, nullptr);
   CHECK(type_name(SLUICE_TYPE_UNKNOWN) == std::string("UNKNOWN"));
 }
 
@@ -261,13 +282,13 @@ TEST_CASE("same verdict as the safetensors library") {
       ++differing;
     }
     if (!parsed.ok() || differs || !library["accepts"]) continue;
-    const SafetensorsHeader &header = parsed.value();
+    const FileHeader &header = parsed.value();
     REQUIRE(header.tensor_count() == library["tensors"].size());
     const uint64_t data_offset = file.size() - header.data_bytes();
     for (const auto &expected : library["tensors"]) {
       bool found = false;
       for (uint64_t i = 0; i < header.tensor_count(); ++i) {
-        const SafetensorsTensor mine = header.tensor(i);
+        const HeaderTensor mine = header.tensor(i);
         if (mine.name != expected["name"].get<std::string>()) continue;
         found = true;
         CHECK(type_name(mine.type) == expected["dtype"].get<std::string>());

@@ -64,12 +64,38 @@ void check_memory(const BenchSetup &setup) {
   }
 }
 
+// Each thread has places of its own, as many as there are for it, and takes them in turn.
+class PlacesOfThreads {
+ public:
+  PlacesOfThreads(const PinnedPieces &pinned, unsigned threads)
+      : pinned_(pinned),
+        places_(pinned.bytes() / kBenchPieceBytes),
+        threads_(threads),
+        used_(threads) {
+    if (places_ >= threads) return;
+    throw Failure(sluice_status_name(SLUICE_LIMIT_REACHED),
+                  "there is less pinned memory than a piece for each thread");
+  }
+
+  unsigned char *next(unsigned thread) {
+    const uint64_t own = (places_ - thread + threads_ - 1) / threads_;
+    return pinned_.at((thread + used_[thread]++ % own * threads_) * kBenchPieceBytes);
+  }
+
+ private:
+  const PinnedPieces &pinned_;
+  const uint64_t places_;
+  const unsigned threads_;
+  std::vector<uint64_t> used_;
+};
+
 template <typename Move>
 BenchSample plain_loop(const BenchSetup &setup, unsigned threads, const Move &move) {
+  PlacesOfThreads places(*setup.pinned, threads);
   const Stopwatch watch;
   move_pieces(threads, setup.file->bytes(), kBenchPieceBytes,
-              [&](unsigned, uint64_t offset, uint64_t bytes) {
-                move(offset, bytes, setup.pinned->at(offset));
+              [&](unsigned thread, uint64_t offset, uint64_t bytes) {
+                move(offset, bytes, places.next(thread));
               });
   return watch.read();
 }

@@ -12,7 +12,8 @@ namespace program {
 namespace {
 
 constexpr uint64_t kMostBytesByDefault = uint64_t{4} << 30;
-constexpr size_t kMostPinnedPieces = 26;  // 260 MiB
+constexpr uint64_t kFewestPinnedPieces = 4;  // a place for each of 16 threads
+constexpr uint64_t kMostPinnedPieces = 26;   // 260 MiB
 
 Buffer make_buffer(const Device &device, uint64_t bytes) {
   sluice_buffer *made = nullptr;
@@ -32,7 +33,7 @@ Buffer make_buffer(const Device &device, uint64_t bytes) {
 std::unique_ptr<PinnedPieces> make_pinned(const Device &device, uint64_t bytes) {
   const uint64_t halves =
       (bytes + 2 * PinnedPieces::kPieceBytes - 1) / PinnedPieces::kPieceBytes / 2;
-  const uint64_t wanted = std::min<uint64_t>(kMostPinnedPieces, halves * 2);
+  const uint64_t wanted = std::clamp(halves * 2, kFewestPinnedPieces, kMostPinnedPieces);
   auto pinned = std::make_unique<PinnedPieces>(device.get());
   while (pinned->bytes() < wanted * PinnedPieces::kPieceBytes) {
     try {

@@ -197,6 +197,11 @@ if truncate -s +$huge huge.safetensors 2>/dev/null; then
 fi
 [[ ! -e x && ! -e x.safetensors && $(leftovers) == 0 ]] || fail 'something was left behind'
 
+"$PROGRAM" generate other.gguf --size 1MiB --type Q4_K >/dev/null
+run repack other.gguf other.safetensors --json
+expect_failure NOT_SUPPORTED other.gguf GGUF
+[[ ! -e other.safetensors ]] || fail 'something was left behind'
+
 # A limit on the size of files stands for a full disk.
 (
   ulimit -f 2000

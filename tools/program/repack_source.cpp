@@ -1,5 +1,7 @@
 #include "tools/program/repack_source.h"
 
+#include <fmt/format.h>
+
 #include <filesystem>
 
 #include "tools/program/failure.h"
@@ -35,6 +37,12 @@ RepackSource open_repack_source(const Runtime &runtime, const std::string &path)
   source.checkpoint = open_checkpoint(runtime, path.c_str());
   auto info = sized<sluice_checkpoint_info>();
   check(sluice_checkpoint_info_get(source.checkpoint.get(), &info));
+  // Its block types have no place in a safetensors header.
+  if (info.format == SLUICE_FORMAT_GGUF) {
+    throw Failure(sluice_status_name(SLUICE_NOT_SUPPORTED),
+                  fmt::format("'{}' is a GGUF checkpoint; repack takes and writes safetensors",
+                              printable(path)));
+  }
   source.data_bytes = info.data_bytes;
   source.tensors.resize(info.tensor_count, sized<sluice_tensor_info>());
   for (uint64_t i = 0; i < info.tensor_count; ++i) {

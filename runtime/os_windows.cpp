@@ -97,10 +97,22 @@ int open_read(const char *path) {
   }
 }
 
+bool same_file(HANDLE one, HANDLE other) {
+  BY_HANDLE_FILE_INFORMATION a{}, b{};
+  return GetFileInformationByHandle(one, &a) && GetFileInformationByHandle(other, &b) &&
+         a.dwVolumeSerialNumber == b.dwVolumeSerialNumber && a.nFileIndexHigh == b.nFileIndexHigh &&
+         a.nFileIndexLow == b.nFileIndexLow;
+}
+
+// wine opens what the path leads to now: that is looked at, as the file may have been replaced.
 int reopen(int descriptor, bool direct) {
   const DWORD flags = FILE_FLAG_OVERLAPPED | (direct ? FILE_FLAG_NO_BUFFERING : 0);
-  const HANDLE handle = ReOpenFile(handle_of(descriptor), GENERIC_READ, kShareAll, flags);
-  return handle == INVALID_HANDLE_VALUE ? last_error() : descriptor_of(handle, direct);
+  const HANDLE original = handle_of(descriptor);
+  const HANDLE handle = ReOpenFile(original, GENERIC_READ, kShareAll, flags);
+  if (handle == INVALID_HANDLE_VALUE) return last_error();
+  if (same_file(original, handle)) return descriptor_of(handle, direct);
+  CloseHandle(handle);
+  return -ENOENT;
 }
 
 int reopen_direct(int descriptor) { return reopen(descriptor, true); }
@@ -165,23 +177,36 @@ void set_offset(OVERLAPPED *overlapped, uint64_t offset) {
   overlapped->OffsetHigh = static_cast<DWORD>(offset >> 32);
 }
 
-// Each thread waits on an event of its own: handles serve several threads at once.
-struct OwnEvent {
-  HANDLE handle = CreateEventW(nullptr, TRUE, FALSE, nullptr);
-  ~OwnEvent() {
-    if (handle) CloseHandle(handle);
-  }
-};
+void WINAPI close_event(void *event) {
+  if (event) CloseHandle(event);
+}
+
+// Each thread waits on an event of its own: handles serve several threads at once. Not by a
+// variable with a destructor: winpthreads deletes the key behind those when the process ends, and
+// can wait for ever for threads that are gone. The library stays loaded for the callback.
+HANDLE own_event() {
+  static const DWORD slot = [] {
+    HMODULE own = nullptr;
+    GetModuleHandleExW(GET_MODULE_HANDLE_EX_FLAG_FROM_ADDRESS | GET_MODULE_HANDLE_EX_FLAG_PIN,
+                       reinterpret_cast<LPCWSTR>(&close_event), &own);
+    return FlsAlloc(close_event);
+  }();
+  HANDLE event = FlsGetValue(slot);
+  if (event) return event;
+  event = CreateEventW(nullptr, TRUE, FALSE, nullptr);
+  FlsSetValue(slot, event);
+  return event;
+}
 
 int64_t read_at(int descriptor, void *buffer, size_t bytes, uint64_t offset) {
-  thread_local OwnEvent event;
-  if (!event.handle) return -ENOMEM;
+  const HANDLE event = own_event();
+  if (!event) return -ENOMEM;
   const auto asked = static_cast<uint32_t>(std::min<size_t>(bytes, kMostBytesPerCall));
   if (asked == 0) return 0;
   if (!fits_sectors(descriptor, buffer, asked, offset)) return -EINVAL;
   OVERLAPPED overlapped{};
   set_offset(&overlapped, offset);
-  overlapped.hEvent = event.handle;
+  overlapped.hEvent = event;
   DWORD got = 0;
   if (ReadFile(handle_of(descriptor), buffer, asked, nullptr, &overlapped) ||
       GetLastError() == ERROR_IO_PENDING) {

@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "gate.h"
+#include "process.h"
 #include "state.h"
 
 using namespace emulated;
@@ -46,7 +47,8 @@ bool anything_live() {
 
 // Runs when the process ends. Looks, and touches nothing: streams' threads may still run.
 __attribute__((destructor)) void at_exit() {
-  if (state.initialized && settings.leaks == LeakReport::all) report_leaks(nullptr, "process exit");
+  if (state.initialized && settings.leaks == LeakReport::all && kThreadsRunUntilExit)
+    report_leaks(nullptr, "process exit");
 }
 
 }  // namespace

@@ -1,12 +1,46 @@
 #include "process.h"
 
 #include <stdlib.h>
+#include <windows.h>
 
 #include <system_error>
 
 namespace emulated {
 
+namespace {
+
+struct End {
+  void (*body)(void *);
+  void *argument;
+};
+
+void WINAPI end_thread(void *value) {
+  auto *end = static_cast<End *>(value);
+  if (!end) return;
+  end->body(end->argument);
+  delete end;
+}
+
+// Not by a variable's destructor: winpthreads deletes the key behind those when the process ends,
+// and can wait for ever for threads that are gone. The library stays loaded for the callback.
+DWORD end_slot() {
+  static const DWORD slot = [] {
+    HMODULE own = nullptr;
+    GetModuleHandleExW(GET_MODULE_HANDLE_EX_FLAG_FROM_ADDRESS | GET_MODULE_HANDLE_EX_FLAG_PIN,
+                       reinterpret_cast<LPCWSTR>(&end_thread), &own);
+    return FlsAlloc(end_thread);
+  }();
+  return slot;
+}
+
+}  // namespace
+
+void at_thread_end(void (*body)(void *), void *argument) {
+  FlsSetValue(end_slot(), new End{body, argument});
+}
+
 const bool kEndingThreadsMayJoin = false;
+const bool kThreadsRunUntilExit = false;
 
 char **environment_entries() { return _environ; }
 

@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# Runs Windows programs on Linux; WINEPREFIX and WINE are set by ctest.
+#   wine.sh start               makes the prefix and keeps wine's server running
+#   wine.sh stop
+#   wine.sh run PROGRAM ARGUMENT...
+#   wine.sh text PROGRAM ARGUMENT...   without carriage returns on stdout
+set -euo pipefail
+: "${WINE:?}" "${WINEPREFIX:?}"
+
+# Without a server that stays, each program starts one, and some meet the last one's end.
+server() { "$(dirname "$WINE")/wineserver" "$@" </dev/null >/dev/null 2>&1; }
+
+case $1 in
+  start)
+    mkdir -p "$WINEPREFIX"
+    server -p
+    [[ -e $WINEPREFIX/system.reg ]] || "$WINE" wineboot.exe -i </dev/null >/dev/null 2>&1
+    ;;
+  stop) server -k || true ;;
+  run) shift; exec "$WINE" "$@" ;;
+  text) shift; "$WINE" "$@" | tr -d '\r' ;;
+  *) exit 2 ;;
+esac

@@ -13,6 +13,7 @@ server() { "$(dirname "$WINE")/wineserver" "$@" </dev/null >/dev/null 2>&1; }
 case $1 in
   start)
     mkdir -p "$WINEPREFIX"
+    server -k || true  # one of an earlier run, in which something may be left
     server -p
     [[ -e $WINEPREFIX/system.reg ]] || "$WINE" wineboot.exe -i </dev/null >/dev/null 2>&1
     ;;

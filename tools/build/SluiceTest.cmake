@@ -54,7 +54,7 @@ function(sluice_register_test name)
   endif()
   set_tests_properties(${name} PROPERTIES TIMEOUT ${T_TIMEOUT} SKIP_RETURN_CODE 77
     LABELS "${T_LABELS}" ENVIRONMENT "${SLUICE_TEST_ENVIRONMENT};${T_ENV}")
-  if(TEST wine_starts)
+  if(CMAKE_CROSSCOMPILING AND WIN32)
     set_tests_properties(${name} PROPERTIES FIXTURES_REQUIRED wine)
   endif()
 endfunction()

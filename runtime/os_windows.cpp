@@ -13,8 +13,13 @@
 #include <cstring>
 #include <new>
 
+#include "runtime/limits.h"
 #include "runtime/os.h"
 #include "runtime/wide_text_windows.h"
+
+// Takes the place of pthread_key_delete, which the C++ runtime of this DLL calls when the process
+// ends: winpthreads can wait there for ever for threads that Windows has ended before.
+extern "C" int __wrap_pthread_key_delete(unsigned) { return 0; }
 
 namespace sluice {
 namespace {
@@ -167,9 +172,9 @@ int file_facts(int descriptor, FileFacts *out) {
 
 // Windows refuses such unbuffered reads; emulations of it may not, and would hide a mistake.
 bool fits_sectors(int descriptor, const void *buffer, uint32_t bytes, uint64_t offset) {
-  constexpr uint32_t kLeastSector = 512;
-  return !is_direct(descriptor) || (reinterpret_cast<uintptr_t>(buffer) % kLeastSector == 0 &&
-                                    bytes % kLeastSector == 0 && offset % kLeastSector == 0);
+  return !is_direct(descriptor) ||
+         (reinterpret_cast<uintptr_t>(buffer) % kDirectAlignment == 0 &&
+          bytes % kDirectAlignment == 0 && offset % kDirectAlignment == 0);
 }
 
 void set_offset(OVERLAPPED *overlapped, uint64_t offset) {

@@ -171,7 +171,7 @@ typedef enum sluice_switch {
 typedef enum sluice_io_backend {
   SLUICE_IO_DEFAULT = 0, /* the environment's value, else auto */
   SLUICE_IO_AUTO = 1,
-  SLUICE_IO_URING = 2,  /* io_uring; an error where it is refused */
+  SLUICE_IO_URING = 2,  /* io_uring, on Windows a completion port; an error where it is refused */
   SLUICE_IO_THREADS = 3 /* positioned reads on worker threads */
 } sluice_io_backend;
 

@@ -46,7 +46,8 @@ add_dependencies(sluice_shared sluice_exports)
 target_link_libraries(sluice_shared PRIVATE sluice_settings ${SLUICE_SYSTEM_LIBRARIES})
 target_link_options(sluice_shared PRIVATE ${SLUICE_STATIC_CXX_RUNTIME})
 if(WIN32)
-  # SLUICE_API marks what a DLL exports.
+  # SLUICE_API marks what a DLL exports. os_windows.cpp says what the wrapped function is about.
+  target_link_options(sluice_shared PRIVATE LINKER:--wrap=pthread_key_delete)
   set_target_properties(sluice_shared PROPERTIES PREFIX ""
     RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}"
     ARCHIVE_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}")

@@ -31,7 +31,8 @@ set(SLUICE_TEST_ENVIRONMENT
 # Windows programs on Linux: wine, with a prefix of this build's own.
 if(CMAKE_CROSSCOMPILING AND WIN32)
   list(APPEND SLUICE_TEST_ENVIRONMENT "WINE=${CMAKE_CROSSCOMPILING_EMULATOR}"
-    "WINEPREFIX=${PROJECT_BINARY_DIR}/wine" "WINEDEBUG=-all" "WINEDLLOVERRIDES=mscoree,mshtml=")
+    "WINEPREFIX=${PROJECT_BINARY_DIR}/wine" "WINEDEBUG=-all" "WINEDLLOVERRIDES=mscoree,mshtml="
+    "WINEPATH=${PROJECT_BINARY_DIR}")
   set(wine_script "${PROJECT_SOURCE_DIR}/tests/support/wine.sh")
   add_test(NAME wine_starts COMMAND bash "${wine_script}" start)
   add_test(NAME wine_stops COMMAND bash "${wine_script}" stop)

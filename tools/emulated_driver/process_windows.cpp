@@ -5,6 +5,10 @@
 
 #include <system_error>
 
+// Takes the place of pthread_key_delete, which the C++ runtime of this DLL calls when the process
+// ends: winpthreads can wait there for ever for threads that Windows has ended before.
+extern "C" int __wrap_pthread_key_delete(unsigned) { return 0; }
+
 namespace emulated {
 
 namespace {

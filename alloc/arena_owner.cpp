@@ -13,6 +13,9 @@ ArenaOwner &ArenaOwner::instance() {
 Status ArenaOwner::start() {
   if (started_) return {};
   heaps_.reserve(kMaxArenas);
+  // Where memory isn't overcommitted (Windows), a thread's first segments would be left
+  // uncommitted, and arenas like ours, of memory that is, be passed over.
+  mi_option_set(mi_option_eager_commit_delay, 0);
   uint64_t thread = 0;
   const int result = os().thread_start(&ArenaOwner::thread_body, this, &thread);
   if (result != 0)

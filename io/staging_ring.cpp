@@ -19,7 +19,8 @@ uint64_t default_bytes(uint64_t slot_bytes, uint32_t workers) {
 }
 
 RingSize wanted_size(const Options &options, uint32_t workers) {
-  const uint64_t wanted_slot = options.slot ? options.slot : kDefaultSlotBytes;
+  const uint64_t by_default = workers >= kManyThreads ? kManyThreadsSlotBytes : kDefaultSlotBytes;
+  const uint64_t wanted_slot = options.slot ? options.slot : by_default;
   const uint64_t ring = options.ring ? options.ring : default_bytes(wanted_slot, workers);
   uint64_t slot = wanted_slot;
   // A small ring gets small slots, so that reading and copying still overlap.

@@ -15,6 +15,9 @@ inline constexpr uint64_t kDirectAlignment = 4096;
 
 inline constexpr uint64_t kMinSlotBytes = 64 * kKiB;
 inline constexpr uint64_t kDefaultSlotBytes = 2 * kMiB;
+// Many threads take turns at the driver: with larger pieces they do so less often.
+inline constexpr uint64_t kManyThreadsSlotBytes = 4 * kMiB;
+inline constexpr uint32_t kManyThreads = 8;
 inline constexpr uint64_t kMaxSlotBytes = 64 * kMiB;
 inline constexpr uint64_t kMaxRingBytes = kGiB;  // io_uring: at most 1 GiB a registered buffer
 inline constexpr uint32_t kMinSlots = 2;
@@ -41,7 +44,8 @@ inline constexpr uint64_t kMaxTensorAlignment = 2 * kMiB;
 inline constexpr uint64_t kRamFloorBytes = 2 * kGiB;
 
 static_assert(kMinSlotBytes % kDirectAlignment == 0);
-static_assert(kDefaultSlotBytes <= kMaxSlotBytes);
+static_assert(kDefaultSlotBytes <= kManyThreadsSlotBytes && kManyThreadsSlotBytes <= kMaxSlotBytes);
+static_assert(kManyThreadsSlotBytes * kSlotsPerWorker * kDefaultMaxWorkers <= 128 * kMiB);
 static_assert(kMaxSlotBytes * kMinSlots <= kMaxRingBytes);
 static_assert(kMaxPinnedAllocation * 2 <= kArenaBytes);
 

@@ -76,7 +76,8 @@ constexpr Option kOptions[] = {
     size_option("ring", &O::ring, kMinSlotBytes *kMinSlots, kMaxRingBytes, "SIZE",
                 "staging ring of each device, 128KiB to 1GiB (2 slots a reading thread)"),
     size_option("slot", &O::slot, kMinSlotBytes, kMaxSlotBytes, "SIZE",
-                "one slot of the ring, a multiple of 4096, 64KiB to 64MiB (2MiB)"),
+                "one slot of the ring, a multiple of 4096, 64KiB to 64MiB (2MiB, "
+                "4MiB from 8 reading threads on)"),
     choice_option("io", &O::io, kBackend, nullptr, "auto|uring|threads",
                   "how files are read: io_uring, or positioned reads on threads"),
     {"io-workers",
@@ -229,10 +230,9 @@ Status check_bounds(const O &options) {
   if (options.slot % kDirectAlignment != 0)
     return error(SLUICE_INVALID_ARGUMENT, "--slot {}: must be a multiple of {}", options.slot,
                  kDirectAlignment);
-  const uint64_t slot = options.slot ? options.slot : kDefaultSlotBytes;
-  if (options.ring && options.slot && options.ring / slot < kMinSlots)
+  if (options.ring && options.slot && options.ring / options.slot < kMinSlots)
     return error(SLUICE_INVALID_ARGUMENT, "--ring {}: must hold at least {} slots of {} bytes",
-                 options.ring, kMinSlots, slot);
+                 options.ring, kMinSlots, options.slot);
   return {};
 }
 

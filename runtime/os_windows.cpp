@@ -13,8 +13,13 @@
 #include <cstring>
 #include <new>
 
+#include "runtime/limits.h"
 #include "runtime/os.h"
 #include "runtime/wide_text_windows.h"
+
+// Takes the place of pthread_key_delete, which the C++ runtime of this DLL calls when the process
+// ends: winpthreads can wait there for ever for threads that Windows has ended before.
+extern "C" int __wrap_pthread_key_delete(unsigned) { return 0; }
 
 namespace sluice {
 namespace {
@@ -97,10 +102,22 @@ int open_read(const char *path) {
   }
 }
 
+bool same_file(HANDLE one, HANDLE other) {
+  BY_HANDLE_FILE_INFORMATION a{}, b{};
+  return GetFileInformationByHandle(one, &a) && GetFileInformationByHandle(other, &b) &&
+         a.dwVolumeSerialNumber == b.dwVolumeSerialNumber && a.nFileIndexHigh == b.nFileIndexHigh &&
+         a.nFileIndexLow == b.nFileIndexLow;
+}
+
+// wine opens what the path leads to now: that is looked at, as the file may have been replaced.
 int reopen(int descriptor, bool direct) {
   const DWORD flags = FILE_FLAG_OVERLAPPED | (direct ? FILE_FLAG_NO_BUFFERING : 0);
-  const HANDLE handle = ReOpenFile(handle_of(descriptor), GENERIC_READ, kShareAll, flags);
-  return handle == INVALID_HANDLE_VALUE ? last_error() : descriptor_of(handle, direct);
+  const HANDLE original = handle_of(descriptor);
+  const HANDLE handle = ReOpenFile(original, GENERIC_READ, kShareAll, flags);
+  if (handle == INVALID_HANDLE_VALUE) return last_error();
+  if (same_file(original, handle)) return descriptor_of(handle, direct);
+  CloseHandle(handle);
+  return -ENOENT;
 }
 
 int reopen_direct(int descriptor) { return reopen(descriptor, true); }
@@ -155,9 +172,9 @@ int file_facts(int descriptor, FileFacts *out) {
 
 // Windows refuses such unbuffered reads; emulations of it may not, and would hide a mistake.
 bool fits_sectors(int descriptor, const void *buffer, uint32_t bytes, uint64_t offset) {
-  constexpr uint32_t kLeastSector = 512;
-  return !is_direct(descriptor) || (reinterpret_cast<uintptr_t>(buffer) % kLeastSector == 0 &&
-                                    bytes % kLeastSector == 0 && offset % kLeastSector == 0);
+  return !is_direct(descriptor) ||
+         (reinterpret_cast<uintptr_t>(buffer) % kDirectAlignment == 0 &&
+          bytes % kDirectAlignment == 0 && offset % kDirectAlignment == 0);
 }
 
 void set_offset(OVERLAPPED *overlapped, uint64_t offset) {
@@ -165,23 +182,36 @@ void set_offset(OVERLAPPED *overlapped, uint64_t offset) {
   overlapped->OffsetHigh = static_cast<DWORD>(offset >> 32);
 }
 
-// Each thread waits on an event of its own: handles serve several threads at once.
-struct OwnEvent {
-  HANDLE handle = CreateEventW(nullptr, TRUE, FALSE, nullptr);
-  ~OwnEvent() {
-    if (handle) CloseHandle(handle);
-  }
-};
+void WINAPI close_event(void *event) {
+  if (event) CloseHandle(event);
+}
+
+// Each thread waits on an event of its own: handles serve several threads at once. Not by a
+// variable with a destructor: winpthreads deletes the key behind those when the process ends, and
+// can wait for ever for threads that are gone. The library stays loaded for the callback.
+HANDLE own_event() {
+  static const DWORD slot = [] {
+    HMODULE own = nullptr;
+    GetModuleHandleExW(GET_MODULE_HANDLE_EX_FLAG_FROM_ADDRESS | GET_MODULE_HANDLE_EX_FLAG_PIN,
+                       reinterpret_cast<LPCWSTR>(&close_event), &own);
+    return FlsAlloc(close_event);
+  }();
+  HANDLE event = FlsGetValue(slot);
+  if (event) return event;
+  event = CreateEventW(nullptr, TRUE, FALSE, nullptr);
+  FlsSetValue(slot, event);
+  return event;
+}
 
 int64_t read_at(int descriptor, void *buffer, size_t bytes, uint64_t offset) {
-  thread_local OwnEvent event;
-  if (!event.handle) return -ENOMEM;
+  const HANDLE event = own_event();
+  if (!event) return -ENOMEM;
   const auto asked = static_cast<uint32_t>(std::min<size_t>(bytes, kMostBytesPerCall));
   if (asked == 0) return 0;
   if (!fits_sectors(descriptor, buffer, asked, offset)) return -EINVAL;
   OVERLAPPED overlapped{};
   set_offset(&overlapped, offset);
-  overlapped.hEvent = event.handle;
+  overlapped.hEvent = event;
   DWORD got = 0;
   if (ReadFile(handle_of(descriptor), buffer, asked, nullptr, &overlapped) ||
       GetLastError() == ERROR_IO_PENDING) {

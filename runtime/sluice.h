@@ -171,7 +171,7 @@ typedef enum sluice_switch {
 typedef enum sluice_io_backend {
   SLUICE_IO_DEFAULT = 0, /* the environment's value, else auto */
   SLUICE_IO_AUTO = 1,
-  SLUICE_IO_URING = 2,  /* io_uring; an error where it is refused */
+  SLUICE_IO_URING = 2,  /* io_uring, on Windows a completion port; an error where it is refused */
   SLUICE_IO_THREADS = 3 /* positioned reads on worker threads */
 } sluice_io_backend;
 
@@ -197,8 +197,8 @@ typedef struct sluice_options {
   uint64_t ring; /* bytes of the staging ring of each device; 2 slots .. 1 GiB, rounded down to
                     whole slots; default 2 slots for each reading thread, less where the pinned
                     limit or the driver leaves less. SLUICE_RING, --ring */
-  uint64_t slot; /* bytes of one slot; multiple of 4096, 64 KiB .. 64 MiB; default 2 MiB.
-                    SLUICE_SLOT, --slot */
+  uint64_t slot; /* bytes of one slot; multiple of 4096, 64 KiB .. 64 MiB; default 2 MiB,
+                    4 MiB from 8 reading threads on. SLUICE_SLOT, --slot */
   uint32_t io;   /* sluice_io_backend. SLUICE_IO, --io */
   uint32_t io_workers; /* reading threads of each device, 1 .. 64; default: 3 of 4 processors, 2
                           to 12. SLUICE_IO_WORKERS, --io-workers */

@@ -62,7 +62,7 @@ SystemFacts system_facts(const std::string &) {
     facts.ram_bytes = memory.ullTotalPhys;
     facts.ram_available_bytes = memory.ullAvailPhys;
   }
-  facts.huge_pages = "absent";
+  facts.huge_pages = "not on Windows";
   read_job(facts);
   return facts;
 }

@@ -179,8 +179,12 @@ TEST_CASE("a file that is deleted or replaced after opening is still read") {
     write_file(folder.file("f"), data.data(), data.size());
     Reading reading(way);
     reading.open(folder.file("f"), 1 << 20);
-    std::filesystem::remove(folder.file("f"));
+    std::filesystem::rename(folder.file("f"), folder.file("old"));
     write_file(folder.file("f"), other.data(), other.size());
+    REQUIRE(reading.read({{reading.file, 0, 100000, reading.base(), nullptr, nullptr}}) ==
+            SLUICE_OK);
+    CHECK(reading.device_bytes(0, 100000) == data);
+    std::filesystem::remove(folder.file("old"));
     REQUIRE(reading.read({{reading.file, 0, 100000, reading.base(), nullptr, nullptr}}) ==
             SLUICE_OK);
     CHECK(reading.device_bytes(0, 100000) == data);
@@ -451,6 +455,7 @@ TEST_CASE("short counts, interruptions and refused flags change nothing but the 
 }
 
 TEST_CASE("rings that may be made and not entered are refused rings") {
+  if (!sluice::os_native().ring_submit) return;
   const TemporaryFolder folder;
   const auto data = pattern(5000, 3);
   write_file(folder.file("f"), data.data(), data.size());

@@ -1,8 +1,9 @@
 # Sourced by each test of the program. `run ARGUMENT...` runs it and keeps its exit status and what
 # it wrote; the expectations after it judge that run, count failures and go on; the file ends with
-# `finish`. From ctest: PROGRAM, JSON, DAMAGING_DRIVER and
-# FAILING_COPY.
+# `finish`. From ctest: PROGRAM, JSON, DAMAGING_DRIVER and FAILING_COPY, and the SYSTEM that the
+# program is for.
 set -u
+: "${SYSTEM:=Linux}"
 : "${PROGRAM:?the path of sluice}" "${JSON:?the path of program_json}"
 # The machine's own settings don't count.
 unset "${!SLUICE_@}" 2>/dev/null || true

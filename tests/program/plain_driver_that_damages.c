@@ -2,12 +2,12 @@
  * device whose number (from 1) is a multiple of SLUICE_TEST_DAMAGE are followed by a write of
  * another value to their middle byte, in stream order. It shows that `sluice load --verify` sees
  * it. */
-#define _GNU_SOURCE
-#include <dlfcn.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "plain_driver_next.h"
 
 typedef int Result; /* CUresult */
 typedef unsigned long long DeviceAddress;
@@ -35,7 +35,7 @@ static Result copy_and_damage(DeviceAddress target, const void *source, size_t b
 
 Result cuGetProcAddress_v2(const char *name, void **address, int version, unsigned long long flags,
                            void *status) {
-  const GetProcAddress real = (GetProcAddress)dlsym(RTLD_NEXT, "cuGetProcAddress_v2");
+  const GetProcAddress real = (GetProcAddress)symbol_of_emulated_driver("cuGetProcAddress_v2");
   if (!real) return kNotFound;
   if (strcmp(name, "cuMemcpyBatchAsync") == 0) { /* copies come one by one */
     *address = NULL;

@@ -1,21 +1,21 @@
 // The emulated driver's control functions, from the same library that sluice opens by path.
 #pragma once
 
-#include <dlfcn.h>
-
 #include <cstdio>
 #include <cstdlib>
 #include <string>
 
+#include "runtime/os.h"
 #include "tools/emulated_driver/control.h"
 
 namespace support {
 
 inline void *emulator_symbol(const char *name) {
-  static void *library = dlopen(SLUICE_EMULATED_DRIVER_PATH, RTLD_NOW | RTLD_LOCAL);
-  void *symbol = library ? dlsym(library, name) : nullptr;
+  static std::string message;
+  static void *library = sluice::library_open(SLUICE_EMULATED_DRIVER_PATH, &message);
+  void *symbol = library ? sluice::library_symbol(library, name) : nullptr;
   if (!symbol) {
-    std::fprintf(stderr, "emulated driver: %s\n", dlerror());
+    std::fprintf(stderr, "emulated driver: %s lacks %s\n", message.c_str(), name);
     std::abort();
   }
   return symbol;

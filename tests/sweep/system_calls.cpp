@@ -1,11 +1,11 @@
 // The k-th operating-system call of a whole load fails, for each k until one passes untouched.
-#include <dirent.h>
 #include <doctest/doctest.h>
 
 #include <atomic>
 #include <cerrno>
 
 #include "runtime/os.h"
+#include "tests/support/process.h"
 #include "tests/sweep/load_job.h"
 
 namespace {
@@ -77,17 +77,9 @@ const OsTable &faulty() {
   return table;
 }
 
-size_t entries(const char *folder) {
-  size_t count = 0;
-  DIR *opened = opendir(folder);
-  while (opened && readdir(opened)) ++count;
-  if (opened) closedir(opened);
-  return count;
-}
-
 struct Held {
-  size_t descriptors = entries("/proc/self/fd");
-  size_t threads = entries("/proc/self/task");
+  size_t descriptors = open_descriptors();
+  size_t threads = running_threads();
   bool operator==(const Held &) const = default;
 };
 

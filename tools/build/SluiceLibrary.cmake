@@ -32,6 +32,7 @@ add_custom_target(sluice_exports DEPENDS "${export_map}" "${SLUICE_EXPORT_LIST}"
 add_library(sluice_internal STATIC ${layer_objects})
 set_target_properties(sluice_internal PROPERTIES LINKER_LANGUAGE CXX
   ARCHIVE_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/internal")
+target_compile_definitions(sluice_internal PUBLIC SLUICE_STATIC=1)
 target_link_libraries(sluice_internal PUBLIC sluice_settings sluice_fmt sluice_json sluice_xxhash
   sluice_liburing sluice_mimalloc sluice_cuda_headers PRIVATE ${SLUICE_SYSTEM_LIBRARIES})
 
@@ -45,7 +46,8 @@ add_dependencies(sluice_shared sluice_exports)
 target_link_libraries(sluice_shared PRIVATE sluice_settings ${SLUICE_SYSTEM_LIBRARIES})
 target_link_options(sluice_shared PRIVATE ${SLUICE_STATIC_CXX_RUNTIME})
 if(WIN32)
-  # SLUICE_API marks what a DLL exports.
+  # SLUICE_API marks what a DLL exports. os_windows.cpp says what the wrapped function is about.
+  target_link_options(sluice_shared PRIVATE LINKER:--wrap=pthread_key_delete)
   set_target_properties(sluice_shared PROPERTIES PREFIX ""
     RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}"
     ARCHIVE_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}")
@@ -87,5 +89,6 @@ add_dependencies(sluice_static sluice_exports)
 add_library(sluice::sluice_static ALIAS sluice_static)
 set_target_properties(sluice_static PROPERTIES OUTPUT_NAME sluice LINKER_LANGUAGE CXX
   ARCHIVE_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}")
+target_compile_definitions(sluice_static INTERFACE SLUICE_STATIC=1)
 target_include_directories(sluice_static INTERFACE "$<BUILD_INTERFACE:${SLUICE_PUBLIC_INCLUDE_DIR}>"
   "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")

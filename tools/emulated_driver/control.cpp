@@ -49,7 +49,8 @@ bool anything_live() {
 __attribute__((destructor)) void at_exit() {
   // A forked child has its parent's objects.
   if (!state.initialized || state.process != process_number()) return;
-  if (settings.leaks == LeakReport::all) report_leaks(nullptr, "process exit");
+  if (settings.leaks == LeakReport::all && kThreadsRunUntilExit)
+    report_leaks(nullptr, "process exit");
 }
 
 }  // namespace

@@ -25,7 +25,8 @@
  *   MISUSE                abort: print and abort(); log: count, keep the text, print it once
  *                         (default); off: detect nothing (benchmarks)
  *   LEAKS                 where leaks are reported: all (default); release: only when the last
- *                         reference to a primary context goes, not at process exit; none
+ *                         reference to a primary context goes, not at process exit (all is the
+ *                         same on Windows); none
  *   HOST_ACCESS           1: device memory is readable and writable by the host at its own
  *                         addresses, once access is set (default 0: it faults); taken at cuInit;
  *                         not on Windows

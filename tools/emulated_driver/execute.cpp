@@ -168,7 +168,7 @@ void check_sample(const CopyOp &copy) {
 }
 
 bool run_copy(Stream &stream, const CopyOp &copy) {
-  thread_local std::vector<Piece> targets, sources;
+  std::vector<Piece> &targets = stream.targets, &sources = stream.sources;
   Device &device = *stream.context->device;
   const int asked = copy.any_device ? -1 : device.ordinal;
   const uint64_t source = copy.staged ? reinterpret_cast<uint64_t>(copy.staged) : copy.source;
@@ -180,7 +180,7 @@ bool run_copy(Stream &stream, const CopyOp &copy) {
 }
 
 bool run_fill(Stream &stream, const FillOp &fill) {
-  thread_local std::vector<Piece> targets;
+  std::vector<Piece> &targets = stream.targets;
   targets.clear();
   if (!locate(fill.target, fill.bytes, stream.context->device->ordinal, true, targets))
     return false;

@@ -9,7 +9,21 @@
 
 namespace emulated {
 
+void at_thread_end(void (*body)(void *), void *argument) {
+  struct End {
+    void (*body)(void *) = nullptr;
+    void *argument = nullptr;
+    ~End() {
+      if (body) body(argument);
+    }
+  };
+  thread_local End end;
+  end.body = body;
+  end.argument = argument;
+}
+
 const bool kEndingThreadsMayJoin = true;
+const bool kThreadsRunUntilExit = true;
 
 int process_number() { return getpid(); }
 char **environment_entries() { return environ; }

@@ -146,6 +146,11 @@ class OpQueue {
   size_t tail_ = 0;
 };
 
+struct Piece {
+  char *base;
+  uint64_t bytes;
+};
+
 enum class StreamKind : uint8_t { created, legacy, per_thread };
 
 struct Stream {
@@ -169,6 +174,7 @@ struct Stream {
   bool stop = false;
   bool retiring = false;  // destroyed: goes back to the slab when the queue is empty
   std::thread thread;
+  std::vector<Piece> targets, sources;  // of what runs now; for the stream's thread alone
 
   // Capture, guarded by the capture mutex; the pointer may be read without it.
   std::atomic<Capture *> capture{nullptr};
@@ -260,11 +266,6 @@ struct Registration {
   unsigned flags = 0;
   bool allocated = false;  // cuMemHostAlloc
   Context *context = nullptr;
-};
-
-struct Piece {
-  char *base;
-  uint64_t bytes;
 };
 
 struct State {

@@ -21,10 +21,9 @@ struct ThreadStreams {
     uint64_t id;
   };
   std::vector<Entry> entries;
-  ~ThreadStreams();
 };
 
-thread_local ThreadStreams thread_streams;
+thread_local ThreadStreams *thread_streams = nullptr;
 
 void complete_front(Stream &stream) {  // stream's mutex held
   const uint64_t sequence = stream.queue.front().sequence;
@@ -123,22 +122,28 @@ void destroy_stream(Stream &stream) {
   reap(context);
 }
 
-Stream *thread_stream(Context &context) {
-  for (const ThreadStreams::Entry &entry : thread_streams.entries)
-    if (entry.context == &context && entry.stream->live && entry.stream->id == entry.id)
-      return entry.stream;
-  Stream *stream = make_stream(context, StreamKind::per_thread, 0, 0);
-  if (stream) thread_streams.entries.push_back({&context, stream, stream->id});
-  return stream;
-}
-
-ThreadStreams::~ThreadStreams() {
-  for (const Entry &entry : entries)
+void end_thread_streams(void *ended) {
+  auto *streams = static_cast<ThreadStreams *>(ended);
+  for (const ThreadStreams::Entry &entry : streams->entries)
     if (entry.context->live && entry.stream->live && entry.stream->id == entry.id) {
       // Where it can't be reaped, the next stream that is made or destroyed does that.
       kEndingThreadsMayJoin ? destroy_stream(*entry.stream) : retire(*entry.stream);
     }
-  entries.clear();
+  delete streams;
+  thread_streams = nullptr;
+}
+
+Stream *thread_stream(Context &context) {
+  if (!thread_streams) {
+    thread_streams = new ThreadStreams;
+    at_thread_end(end_thread_streams, thread_streams);
+  }
+  for (const ThreadStreams::Entry &entry : thread_streams->entries)
+    if (entry.context == &context && entry.stream->live && entry.stream->id == entry.id)
+      return entry.stream;
+  Stream *stream = make_stream(context, StreamKind::per_thread, 0, 0);
+  if (stream) thread_streams->entries.push_back({&context, stream, stream->id});
+  return stream;
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "tools/program/failure.h"
+#include "tools/program/output.h"
 
 namespace program {
 namespace {

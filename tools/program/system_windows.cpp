@@ -119,7 +119,9 @@ void secure_standard_streams() {
 
 int64_t write_some(StandardStream stream, std::string_view text) {
   const auto bytes = static_cast<unsigned>(std::min<uint64_t>(text.size(), kMostBytesPerCall));
-  return _write(static_cast<int>(stream), text.data(), bytes);
+  const int written = _write(static_cast<int>(stream), text.data(), bytes);
+  if (written < 0 && (_doserrno == ERROR_NO_DATA || _doserrno == ERROR_BROKEN_PIPE)) errno = EPIPE;
+  return written;
 }
 
 bool stderr_is_terminal() {

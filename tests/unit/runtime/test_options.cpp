@@ -6,6 +6,7 @@
 
 #include "runtime/limits.h"
 #include "runtime/options.h"
+#include "tests/support/process.h"
 #include "tests/support/session.h"
 
 using namespace sluice;
@@ -18,8 +19,10 @@ uint64_t size_of(const char *text) {
 }
 
 struct Environment {
-  Environment(const char *name, const char *value) : name_(name) { setenv(name, value, 1); }
-  ~Environment() { unsetenv(name_); }
+  Environment(const char *name, const char *value) : name_(name) {
+    support::set_environment(name, value);
+  }
+  ~Environment() { support::set_environment(name_, nullptr); }
   const char *name_;
 };
 

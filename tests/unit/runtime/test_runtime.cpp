@@ -1,12 +1,11 @@
 #include <doctest/doctest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <string>
 #include <vector>
 
 #include "runtime/budget.h"
 #include "tests/support/files.h"
+#include "tests/support/process.h"
 #include "tests/support/session.h"
 
 using namespace support;
@@ -139,45 +138,12 @@ TEST_CASE("log lines go to the sink, with their part, and none below the level")
   CHECK(lines.empty());
 }
 
-// The threads, locks and contexts of the parent don't exist in the child: a call there would hang
-// or corrupt the parent's GPU state.
-TEST_CASE("a forked child is refused, and the parent goes on") {
-  Session session;
-  REQUIRE(session.status() == SLUICE_OK);
-  sluice_buffer *buffer = nullptr;
-  REQUIRE(sluice_buffer_create(session.device, 4096, &buffer) == SLUICE_OK);
-  const pid_t child = fork();
-  if (child == 0) {
-    bool good = sluice_buffer_grow(buffer, 4096) == SLUICE_FORKED;
-    sluice_runtime *runtime = nullptr;
-    good = good && sluice_runtime_create(nullptr, &runtime) == SLUICE_FORKED;
-    sluice_buffer_destroy(buffer);
-    good = good && sluice_device_close(session.device) == SLUICE_OK;
-    _exit(good ? 0 : 1);
-  }
-  int status = -1;
-  REQUIRE(waitpid(child, &status, 0) == child);
-  CHECK(WIFEXITED(status));
-  CHECK(WEXITSTATUS(status) == 0);
-  CHECK(sluice_buffer_grow(buffer, 4096) == SLUICE_OK);
-  sluice_buffer_destroy(buffer);
-}
-
 // exit() runs while threads read and memory is mapped; nothing may hang or call the driver.
 TEST_CASE("a process that exits in the middle") {
   const TemporaryFolder folder;
   const auto data = pattern(1 << 20, 1);
   write_file(folder.file("f"), data.data(), data.size());
-  const pid_t child = fork();
-  if (child == 0) {
-    execl("/proc/self/exe", "test_runtime", "--test-case=child: exits in the middle", "--no-skip",
-          nullptr);
-    _exit(99);
-  }
-  int status = -1;
-  REQUIRE(waitpid(child, &status, 0) == child);
-  CHECK(WIFEXITED(status));
-  CHECK(WEXITSTATUS(status) == 42);
+  CHECK(run_self({"--test-case=child: exits in the middle", "--no-skip"}) == 42);
 }
 
 TEST_CASE("child: exits in the middle" * doctest::skip()) {
@@ -186,7 +152,7 @@ TEST_CASE("child: exits in the middle" * doctest::skip()) {
   REQUIRE(sluice_buffer_create(session.device, 4 << 20, &buffer) == SLUICE_OK);
   REQUIRE(sluice_buffer_grow(buffer, 4 << 20) == SLUICE_OK);
   sluice_file *file = nullptr;
-  REQUIRE(sluice_file_open(session.runtime, "/proc/self/exe", &file) == SLUICE_OK);
+  REQUIRE(sluice_file_open(session.runtime, own_program().c_str(), &file) == SLUICE_OK);
   const sluice_read_range range{file, 0, 4096, sluice_buffer_address(buffer), nullptr, nullptr};
   sluice_read *read = nullptr;
   REQUIRE(sluice_read_submit(session.device, &range, 1, nullptr, &read) == SLUICE_OK);

@@ -88,9 +88,12 @@ std::string format_size(uint64_t bytes) {
 }  // namespace sluice
 
 extern "C" sluice_status sluice_parse_size(const char *text, uint64_t *out_bytes) {
-  if (!out_bytes) return SLUICE_INVALID_ARGUMENT;
+  const auto missing = [](const char *what) {
+    return sluice::publish(sluice::error(SLUICE_INVALID_ARGUMENT, "{} is NULL", what));
+  };
+  if (!out_bytes) return missing("out_bytes");
   *out_bytes = 0;
-  if (!text) return SLUICE_INVALID_ARGUMENT;
+  if (!text) return missing("text");
   try {
     auto size = sluice::parse_size(text);
     if (!size.ok()) return sluice::publish(size.take_status());

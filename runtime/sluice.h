@@ -194,9 +194,10 @@ typedef struct sluice_options {
   uint64_t pinned_limit;  /* bytes of page-locked host memory; default: available RAM (of machine
                              and container) above the floor of max(2 GiB, but at most a quarter of
                              a container's limit). SLUICE_PINNED_LIMIT, --pinned-limit */
-  uint64_t ring; /* bytes of the staging ring of each device; 2 slots .. 1 GiB, rounded down to
-                    whole slots; default 2 slots for each reading thread, less where the pinned
-                    limit or the driver leaves less. SLUICE_RING, --ring */
+  uint64_t ring; /* bytes of the staging ring of each device; 128 KiB .. 1 GiB, rounded down to
+                    whole slots, which a small ring makes smaller unless `slot` is given; default 2
+                    slots for each reading thread, less where the pinned limit or the driver leaves
+                    less. SLUICE_RING, --ring */
   uint64_t slot; /* bytes of one slot; multiple of 4096, 64 KiB .. 64 MiB; default 2 MiB,
                     4 MiB from 8 reading threads on. SLUICE_SLOT, --slot */
   uint32_t io;   /* sluice_io_backend. SLUICE_IO, --io */

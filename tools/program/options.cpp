@@ -302,8 +302,8 @@ void add_generate_numbers(CLI::App *command, GenerateRequest *generate) {
       [generate](const std::string &text) {
         generate->blocks = parse_number<uint64_t>("--blocks", text, 0, kMostTensors);
       },
-      "Name the tensors as N blocks, model.layers.0. and so on, with an embedding before and a "
-      "head after them (default: 0, no blocks)");
+      "Name the tensors as N blocks, model.layers.0. and so on; what N doesn't divide becomes an "
+      "embedding before and a head after them (default: 0, no blocks)");
   add_text(
       command, "--seed", "N",
       [generate](const std::string &text) {

@@ -21,12 +21,11 @@ TEST_CASE("a driver that isn't there is named, with what to do") {
 }
 
 TEST_CASE("a driver that is too old is named by its version") {
-  const TemporaryFolder folder;  // drivers are opened once a path, so each gets one of its own
+  std::string path = SLUICE_EMULATED_DRIVER_PATH;
   for (const char *version : {"11070", "11000"}) {
     REQUIRE(fresh_driver());
     emulator::set()("VERSION", version);
-    const std::string path = folder.file(version);
-    REQUIRE(symlink(SLUICE_EMULATED_DRIVER_PATH, path.c_str()) == 0);
+    path.insert(path.rfind('/'), "/.");  // drivers are opened once a path: another one each time
     sluice_options options = emulated_options();
     options.driver = path.c_str();
     Session session(options);

@@ -20,6 +20,7 @@ class AddressRange {
   ~AddressRange();  // unmaps and frees; nothing may still use it
 
   uint64_t address() const noexcept { return address_; }
+  uint64_t reserved_bytes() const noexcept { return reserved_; }
   uint64_t mapped_bytes() const noexcept { return mapped_; }
 
   // Maps handles of at most kMaxHandleBytes until `bytes` are mapped; all or nothing.

@@ -19,8 +19,7 @@ std::shared_ptr<GrowableBuffer> BufferIndex::find(uint64_t address) {
   auto after = by_address_.upper_bound(address);
   if (after == by_address_.begin()) return nullptr;
   std::shared_ptr<GrowableBuffer> buffer = std::prev(after)->second.lock();
-  if (!buffer || address - buffer->address() >= buffer->max_bytes()) return nullptr;
-  return buffer;
+  return buffer && buffer->has(address) ? buffer : nullptr;
 }
 
 }  // namespace sluice

@@ -37,7 +37,10 @@ class GrowableBuffer : public std::enable_shared_from_this<GrowableBuffer> {
 
   Device &device() const noexcept { return device_; }
   uint64_t address() const noexcept { return range_.address(); }
-  uint64_t max_bytes() const noexcept { return max_bytes_; }
+  // Its addresses: the maximum, rounded up to whole handles.
+  bool has(uint64_t address) const noexcept {
+    return address - range_.address() < range_.reserved_bytes();
+  }
   // What can be used: mapped, and not waiting to be given back.
   uint64_t size_bytes() const noexcept { return size_.load(std::memory_order_acquire); }
 

@@ -47,9 +47,7 @@ PathTaken path_taken(const Reader &reader, const ReadPlan &plan,
 // Checks a device destination and holds the buffer of ours that it lies in. Neighbouring ranges
 // mostly go to the same one.
 Status hold_target(Device &device, uint64_t address, uint64_t bytes, ReadJob &job) {
-  const auto has = [&](const auto &target) {
-    return address - target->address() < target->max_bytes();
-  };
+  const auto has = [&](const auto &target) { return target->has(address); };
   const auto held = std::find_if(job.targets.rbegin(), job.targets.rend(), has);
   if (held != job.targets.rend()) return check_mapped(**held, address, bytes);
   job.targets.reserve(job.targets.size() + 1);

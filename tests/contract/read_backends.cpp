@@ -328,6 +328,12 @@ TEST_CASE("copying from the unmapped part of a buffer is refused, and nothing is
     CHECK(copy(4 << 20) == SLUICE_INVALID_ARGUMENT);
     CHECK(copy((2 << 20) - 2) == SLUICE_OK);
     sluice_buffer_destroy(half);
+    // Whole handles are mapped: what lies past the maximum asked for is still the buffer's.
+    REQUIRE(sluice_buffer_create(session.device, 1, &half) == SLUICE_OK);
+    REQUIRE(sluice_buffer_grow(half, 1) == SLUICE_OK);
+    CHECK(copy(sluice_buffer_size(half) - 1) == SLUICE_INVALID_ARGUMENT);
+    CHECK(last_error().find("mapped part") != std::string::npos);
+    sluice_buffer_destroy(half);
   }
   CHECK(leaks() == "");
   CHECK(first_misuse() == "");

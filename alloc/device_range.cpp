@@ -24,6 +24,16 @@ Status check_byte(const Device &device, uint64_t address) {
   return {};
 }
 
+// The driver's word on memory that sluice doesn't know.
+Status check_foreign(const Device &device, uint64_t address, uint64_t bytes) {
+  uint64_t end = 0;
+  if (__builtin_add_overflow(address, bytes - 1, &end))
+    return error(SLUICE_INVALID_ARGUMENT, "{} bytes at {:#x} pass the end of all addresses", bytes,
+                 address);
+  SLUICE_TRY(check_byte(device, address));
+  return end == address ? Status() : check_byte(device, end);
+}
+
 }  // namespace
 
 Status check_mapped(const GrowableBuffer &buffer, uint64_t address, uint64_t bytes) {
@@ -33,15 +43,6 @@ Status check_mapped(const GrowableBuffer &buffer, uint64_t address, uint64_t byt
   return error(SLUICE_INVALID_ARGUMENT,
                "{} bytes at {:#x} pass the mapped part of their buffer, which ends at {:#x}", bytes,
                address, buffer.address() + size);
-}
-
-Status check_foreign(const Device &device, uint64_t address, uint64_t bytes) {
-  uint64_t end = 0;
-  if (__builtin_add_overflow(address, bytes - 1, &end))
-    return error(SLUICE_INVALID_ARGUMENT, "{} bytes at {:#x} pass the end of all addresses", bytes,
-                 address);
-  SLUICE_TRY(check_byte(device, address));
-  return end == address ? Status() : check_byte(device, end);
 }
 
 Result<std::shared_ptr<GrowableBuffer>> find_device_range(Device &device, uint64_t address,

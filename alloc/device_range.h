@@ -20,7 +20,4 @@ Result<std::shared_ptr<GrowableBuffer>> find_device_range(Device &device, uint64
 // The same where the buffer is known already.
 Status check_mapped(const GrowableBuffer &buffer, uint64_t address, uint64_t bytes);
 
-// The driver's word on memory that sluice doesn't know.
-Status check_foreign(const Device &device, uint64_t address, uint64_t bytes);
-
 }  // namespace sluice

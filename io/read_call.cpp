@@ -68,11 +68,18 @@ Status hold_targets(Device &device, std::span<const sluice_read_range> given, Re
   return {};
 }
 
-std::vector<FileRoute> choose_routes(std::span<const sluice_read_range> given, ReadJob &job) {
-  std::vector<FileRoute> routes;
-  for (const sluice_read_range &range : given) route_of(routes, range);
-  job.files.reserve(routes.size());
-  for (FileRoute &route : routes) {
+struct Routes {
+  std::vector<FileRoute> files;
+  std::vector<size_t> of_range;  // into files
+};
+
+Routes choose_routes(std::span<const sluice_read_range> given, ReadJob &job) {
+  Routes routes;
+  routes.of_range.reserve(given.size());
+  for (const sluice_read_range &range : given)
+    routes.of_range.push_back(route_of(routes.files, range));
+  job.files.reserve(routes.files.size());
+  for (FileRoute &route : routes.files) {
     choose_route(route);
     route.file->use_begins();
     job.files.push_back(route.file);
@@ -81,26 +88,27 @@ std::vector<FileRoute> choose_routes(std::span<const sluice_read_range> given, R
 }
 
 std::vector<ReadRange> to_ranges(Device &device, std::span<const sluice_read_range> given,
-                                 std::vector<FileRoute> &routes) {
+                                 const Routes &routes) {
   PinnedArenas *arenas = device.existing_part<PinnedArenas>();
   std::vector<ReadRange> ranges;
   ranges.reserve(given.size());
-  for (const sluice_read_range &range : given) {
+  for (size_t i = 0; i < given.size(); ++i) {
+    const sluice_read_range &range = given[i];
     auto *host = static_cast<std::byte *>(range.host_address);
     const bool pinned = host && arenas && arenas->contains(host, range.size_bytes);
     ranges.push_back({range.file->file, range.file_offset, range.size_bytes, range.device_address,
-                      host, pinned, routes[route_of(routes, range)].direct, range.name});
+                      host, pinned, routes.files[routes.of_range[i]].direct, range.name});
   }
   return ranges;
 }
 
 Status plan_job(Device &device, Reader &reader, std::span<const sluice_read_range> given,
                 ReadJob &job) {
-  std::vector<FileRoute> routes = choose_routes(given, job);
+  const Routes routes = choose_routes(given, job);
   SLUICE_TRY(hold_targets(device, given, job));
   job.plan = plan_reads(to_ranges(device, given, routes), reader.ring().slot_bytes());
-  place_pieces(job.plan, routes);
-  reader.set_path(path_taken(reader, job.plan, routes));
+  place_pieces(job.plan, routes.files);
+  reader.set_path(path_taken(reader, job.plan, routes.files));
   return {};
 }
 

@@ -5,7 +5,6 @@
 #include "alloc/device_range.h"
 #include "prefetch/kernels/cast_core.h"
 #include "prefetch/kernels/image.h"
-#include "runtime/stream_key.h"
 
 namespace sluice {
 namespace {
@@ -51,6 +50,14 @@ bool overlap(const Side &a, const Side &b) {
   return a.address < b.address + b.bytes && b.address < a.address + a.bytes;
 }
 
+// The buffer outlives the work that is queued on `stream` now; what a graph uses is its owner's to
+// keep.
+Status keep(const std::shared_ptr<GrowableBuffer> &buffer, CUstream stream) {
+  if (!buffer) return {};
+  Status status = buffer->use(stream);
+  return status.code() == SLUICE_STREAM_CAPTURING ? Status() : std::move(status);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Kernels>> Kernels::create(Device &device) {
@@ -79,8 +86,6 @@ Status Kernels::cast(uint64_t source, sluice_type source_type, uint64_t target,
   if (overlap(source_side, target_side))
     return error(SLUICE_INVALID_ARGUMENT, "the source at {:#x} and the target at {:#x} overlap",
                  source, target);
-  const Status capture = identify_stream(device_, stream).take_status();
-  if (!capture.ok() && capture.code() != SLUICE_STREAM_CAPTURING) return capture.copy();
   constexpr unsigned kThreads = 256;
   constexpr uint64_t kMaxBlocks = 4096;  // each thread strides over the rest
   const auto blocks =
@@ -88,11 +93,8 @@ Status Kernels::cast(uint64_t source, sluice_type source_type, uint64_t target,
   void *arguments[] = {&source, &target, &count, &from, &to};
   SLUICE_CUDA(device_.driver(), cuLaunchKernel, "sluice_cast", cast_, blocks, 1, 1, kThreads, 1, 1,
               0, stream, arguments, nullptr);
-  // What a graph uses is its owner's to keep.
-  if (!capture.ok()) return {};
-  for (const Side *side : {&source_side, &target_side})
-    if (side->buffer) SLUICE_TRY(side->buffer->use(stream));
-  return {};
+  SLUICE_TRY(keep(source_side.buffer, stream));
+  return target_side.buffer == source_side.buffer ? Status() : keep(target_side.buffer, stream);
 }
 
 }  // namespace sluice

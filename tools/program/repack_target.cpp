@@ -7,13 +7,13 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <fmt/format.h>
 
 #include "tools/program/failure.h"
 #include "tools/program/output.h"
+#include "tools/program/system.h"
 
 namespace program {
 namespace {
@@ -151,7 +151,7 @@ NewCheckpoint::NewCheckpoint(const std::string &path, bool folder, bool force,
   if (replaces_) check_replaceable(path_, folder, force);
   const std::string parent = fs::path(path_).parent_path().string();
   parent_ = parent.empty() ? std::string(".") : parent;
-  temporary_ = fmt::format("{}.{}.tmp", path_, ::getpid());
+  temporary_ = fmt::format("{}.{}.tmp", path_, process_number());
 }
 
 NewCheckpoint::~NewCheckpoint() {
@@ -161,12 +161,10 @@ NewCheckpoint::~NewCheckpoint() {
 }
 
 void NewCheckpoint::check_room(uint64_t bytes) const {
-  struct statvfs facts {};
-  if (::statvfs(parent_.c_str(), &facts) != 0) return;  // making the file says what is wrong
-  const uint64_t room = uint64_t{facts.f_bavail} * facts.f_frsize;
-  if (bytes <= room) return;
+  const std::optional<uint64_t> room = room_in(parent_);
+  if (!room || bytes <= *room) return;  // without an answer, making the file says what is wrong
   throw system_failure(fmt::format("'{}' has room for {}, and {} are to be written", parent_,
-                                   human_size(room), human_size(bytes)),
+                                   human_size(*room), human_size(bytes)),
                        "statvfs", ENOSPC);
 }
 
@@ -207,7 +205,7 @@ void NewCheckpoint::exchange_folders() {
     remove_checkpoint_folder(temporary_);
     return;
   }
-  const std::string old = fmt::format("{}.{}.old", path_, ::getpid());
+  const std::string old = fmt::format("{}.{}.old", path_, process_number());
   if (::rename(path_.c_str(), old.c_str()) != 0) {
     throw system_failure(fmt::format("moving the old '{}' away failed", path_), "rename", errno);
   }

@@ -17,6 +17,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -57,6 +58,24 @@ inline std::string how_to_repeat;
 #else
   std::exit(1);
 #endif
+}
+
+// Holds a parser's answer (a verdict, and a message when it refuses) against a plain validator's
+// verdict; a verdict is the contents of a good file. Whether both accept.
+template <typename Answer, typename Verdict>
+bool same_answer(const std::string &file, const Answer &answer, const Verdict &plain) {
+  if (answer.verdict.has_value() != plain.has_value()) {
+    fail(file, fmt::format("the parser {} what the plain validator {}: {}",
+                           answer.verdict ? "accepts" : "refuses", plain ? "accepts" : "refuses",
+                           answer.message));
+  }
+  if (answer.verdict != plain) fail(file, "different contents");
+  if (!answer.verdict) {
+    // A message is printed, also as JSON: it must be text, and of bounded length.
+    if (answer.message.empty() || answer.message.size() > 2000) fail(file, "message length");
+    nlohmann::json(answer.message).dump();
+  }
+  return plain.has_value();
 }
 
 struct Settings {

@@ -334,19 +334,7 @@ bool compare(const std::string &file, bool canary) {
   if (parser_answer(file, 0, canary) != answer || parser_answer(file, 50, canary) != answer) {
     fail(file, "pieces change the answer");
   }
-  const Verdict plain = plain_verdict(file);
-  if (answer.verdict.has_value() != plain.has_value()) {
-    fail(file, fmt::format("the parser {} what the plain validator {}: {}",
-                           answer.verdict ? "accepts" : "refuses", plain ? "accepts" : "refuses",
-                           answer.message));
-  }
-  if (answer.verdict != plain) fail(file, "different contents");
-  if (!answer.verdict) {
-    // A message is printed, also as JSON: it must be text, and of bounded length.
-    if (answer.message.empty() || answer.message.size() > 2000) fail(file, "message length");
-    nlohmann::json(answer.message).dump();
-  }
-  return plain.has_value();
+  return fuzz::same_answer(file, answer, plain_verdict(file));
 }
 
 #ifndef SLUICE_LIBFUZZER

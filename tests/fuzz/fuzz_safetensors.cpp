@@ -196,19 +196,7 @@ Answer parser_answer(const std::string &file, bool canary) {
 // Whether both accept.
 bool compare(const std::string &file, bool canary) {
   const Answer answer = parser_answer(file, canary);
-  const Verdict plain = plain_verdict(file);
-  if (answer.verdict.has_value() != plain.has_value()) {
-    fail(file, fmt::format("the parser {} what the plain validator {}: {}",
-                           answer.verdict ? "accepts" : "refuses", plain ? "accepts" : "refuses",
-                           answer.message));
-  }
-  if (answer.verdict != plain) fail(file, "different contents");
-  if (!answer.verdict) {
-    // A message is printed, also as JSON: it must be text, and of bounded length.
-    if (answer.message.empty() || answer.message.size() > 2000) fail(file, "message length");
-    nlohmann::json(answer.message).dump();
-  }
-  return plain.has_value();
+  return fuzz::same_answer(file, answer, plain_verdict(file));
 }
 
 #ifndef SLUICE_LIBFUZZER

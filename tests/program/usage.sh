@@ -94,6 +94,11 @@ run --version
 expect_exit 0
 expect_out 'sluice 0.'
 
+# A path may begin with a slash on every system.
+run inspect "/no/such file.gguf"
+expect_exit 1
+expect_error 'no such file' 'such file.gguf'
+
 # Paths that look like flags stand behind "--".
 run load --driver none -- --odd
 expect_exit 1

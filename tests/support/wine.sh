@@ -3,7 +3,6 @@
 #   wine.sh start               makes the prefix and keeps wine's server running
 #   wine.sh stop
 #   wine.sh run PROGRAM ARGUMENT...
-#   wine.sh text PROGRAM ARGUMENT...   without carriage returns on stdout
 set -euo pipefail
 : "${WINE:?}" "${WINEPREFIX:?}"
 
@@ -31,6 +30,5 @@ case $1 in
     kill "$(<"$WINEPREFIX/keeper.pid")" || true
     ;;
   run) shift; exec "$WINE" "$@" ;;
-  text) shift; "$WINE" "$@" | tr -d '\r' ;;
   *) exit 2 ;;
 esac

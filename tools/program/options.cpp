@@ -545,6 +545,7 @@ Request parse_command_line(int count, char **arguments) {
   const int end =
       static_cast<int>(std::find(arguments, arguments + count, std::string_view("--")) - arguments);
   CLI::App app(kDescription);
+  app.allow_windows_style_options(false);  // there, /models/a.gguf is a path too
   build_commands(&app, &request);
   try {
     app.parse(end, arguments);

@@ -48,17 +48,28 @@ sluice_status sluice_file_info_get(sluice_file *file, sluice_file_info *out_info
 }
 
 sluice_status sluice_read_submit(sluice_device *device, const sluice_read_range *ranges,
-                                 size_t count, void *stream, sluice_read **out_read) {
+                                 size_t count, void *stream, const sluice_read_options *options,
+                                 sluice_read **out_read) {
   return guarded([&]() -> Status {
     SLUICE_TRY(need_result(out_read, "out_read"));
     SLUICE_TRY(need(device, "device"));
     SLUICE_TRY(need(ranges, "ranges"));
     if (count == 0 || count > kMaxRanges)
       return error(SLUICE_INVALID_ARGUMENT, "{} ranges; 1 to {} are possible", count, kMaxRanges);
+    sluice_read_options known{};
+    if (options) SLUICE_TRY(read_struct(*options, "sluice_read_options", &known));
     SLUICE_ASSIGN(auto scope, DriverScope::enter(*device->device));
-    SLUICE_ASSIGN(auto read, start_read(*device->device, {ranges, count}, as_stream(stream)));
+    SLUICE_ASSIGN(auto read,
+                  start_read(*device->device, {ranges, count}, as_stream(stream), known));
     *out_read = read.release();
     return {};
+  });
+}
+
+sluice_status sluice_read_set_urgency(sluice_read *read, uint32_t urgency) {
+  return guarded([&]() -> Status {
+    SLUICE_TRY(need(read, "read"));
+    return set_urgency(*read, urgency);
   });
 }
 

@@ -62,7 +62,7 @@ Status read_into(sluice_checkpoint &handle, GrowableBuffer &buffer, const Layout
                  CUstream stream, Progress progress) {
   const auto ranges = ranges_of(handle, layout, buffer.address());
   if (ranges.empty()) return {};
-  SLUICE_ASSIGN(const auto read, start_read(buffer.device(), ranges, stream));
+  SLUICE_ASSIGN(const auto read, start_read(buffer.device(), ranges, stream, {}));
   return wait_with_progress(*read, progress);
 }
 

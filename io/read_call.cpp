@@ -102,6 +102,13 @@ std::vector<ReadRange> to_ranges(Device &device, std::span<const sluice_read_ran
   return ranges;
 }
 
+Result<sluice_read_urgency> to_urgency(uint32_t number) {
+  if (number > SLUICE_READ_SPECULATIVE)
+    return error(SLUICE_INVALID_ARGUMENT, "urgency is {}; 0 (demanded) and 1 (speculative) exist",
+                 number);
+  return static_cast<sluice_read_urgency>(number);
+}
+
 Status plan_job(Device &device, Reader &reader, std::span<const sluice_read_range> given,
                 ReadJob &job) {
   const Routes routes = choose_routes(given, job);
@@ -116,14 +123,26 @@ Status plan_job(Device &device, Reader &reader, std::span<const sluice_read_rang
 
 Result<std::unique_ptr<sluice_read>> start_read(Device &device,
                                                 std::span<const sluice_read_range> given,
-                                                CUstream stream) {
+                                                CUstream stream,
+                                                const sluice_read_options &options) {
+  SLUICE_ASSIGN(const sluice_read_urgency urgency, to_urgency(options.urgency));
+  if (options.reserved != 0)
+    return error(SLUICE_INVALID_ARGUMENT, "sluice_read_options: reserved is not 0");
   SLUICE_TRY(identify_stream(device, stream).take_status());
   SLUICE_TRY(check_ranges(given));
   SLUICE_ASSIGN(Reader * reader, device.part<Reader>());
   auto read = std::make_unique<sluice_read>(device, *reader, stream);
+  read->job.urgency = urgency;
+  read->job.timeout_ms = options.timeout_ms;
   SLUICE_TRY(plan_job(device, *reader, given, read->job));
   SLUICE_TRY(reader->submit(read->job));
   return read;
+}
+
+Status set_urgency(sluice_read &read, uint32_t urgency) {
+  SLUICE_ASSIGN(const sluice_read_urgency known, to_urgency(urgency));
+  read.reader.set_urgency(read.job, known);
+  return {};
 }
 
 Status finish_read(sluice_read &read) {

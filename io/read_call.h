@@ -21,10 +21,12 @@ struct sluice_read {
 
 namespace sluice {
 
-// Needs the device's context current.
+// Needs the device's context current. `options` are checked here.
 Result<std::unique_ptr<sluice_read>> start_read(Device &device,
                                                 std::span<const sluice_read_range> ranges,
-                                                CUstream stream);
+                                                CUstream stream,
+                                                const sluice_read_options &options);
+Status set_urgency(sluice_read &read, uint32_t urgency);
 // Waits for its end and gives its answer.
 Status finish_read(sluice_read &read);
 

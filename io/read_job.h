@@ -5,6 +5,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <memory>
 #include <vector>
@@ -47,12 +48,17 @@ struct ReadJob {
   Event start;  // behind what the caller had queued at the submit
   std::atomic<uint64_t> done_bytes{0};
 
+  sluice_read_urgency urgency = SLUICE_READ_DEMANDED;
+  uint32_t timeout_ms = 0;  // 0: none
+  std::chrono::steady_clock::time_point deadline;
+
   bool submitted = false;  // the workers may know it
   size_t next_disk = 0;    // of plan.pieces: below plan.disk_pieces
   size_t next_cached = 0;  // the others
   size_t in_flight = 0;
   bool finished = false;
   bool cancelled = false;
+  bool timed_out = false;     // its deadline passed with pieces left
   uint64_t participants = 0;  // workers whose streams have copies of it, one bit each
   Status status;              // the first failure
   std::condition_variable changed;

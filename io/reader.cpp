@@ -9,6 +9,8 @@
 namespace sluice {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 uint32_t wanted_workers(const Runtime &runtime) {
   const uint32_t asked = runtime.options().io_workers;
   return asked ? asked : std::clamp(runtime.facts().processors * 3 / 4, 2u, kDefaultMaxWorkers);
@@ -118,9 +120,15 @@ bool Reader::may_read_more(const Disk &disk, const ReadJob &job) const noexcept 
   return disk.in_flight < std::min(disk.tuner.depth(), room);
 }
 
-// What is on a disk first: it takes longest.
 Reader::Taken Reader::next_piece() noexcept {
+  const Taken demanded = next_piece_of(SLUICE_READ_DEMANDED);
+  return demanded.job ? demanded : next_piece_of(SLUICE_READ_SPECULATIVE);
+}
+
+// What is on a disk first: it takes longest.
+Reader::Taken Reader::next_piece_of(sluice_read_urgency urgency) noexcept {
   for (ReadJob *job : jobs_) {
+    if (job->urgency != urgency) continue;
     const std::vector<ReadPiece> &pieces = job->plan.pieces;
     Taken taken{job};
     if (job->next_disk < job->plan.disk_pieces) {
@@ -144,6 +152,7 @@ Reader::Taken Reader::next_piece() noexcept {
 Status Reader::submit(ReadJob &job) {
   SLUICE_ASSIGN(job.start, device_.events().take());
   SLUICE_TRY(job.start.record(job.stream));
+  job.deadline = Clock::now() + std::chrono::milliseconds(job.timeout_ms);
   if (job.plan.pieces.empty()) {
     job.finished = true;
     return {};
@@ -172,6 +181,7 @@ void Reader::remove_if_done(ReadJob &job) noexcept {
 Reader::Taken Reader::take(bool wait) {
   std::unique_lock lock(mutex_);
   for (;;) {
+    stop_late_jobs();
     const Taken taken = next_piece();
     if (taken.job || !wait || (stopping_ && jobs_.empty())) return taken;
     work_.wait(lock);
@@ -181,7 +191,7 @@ Reader::Taken Reader::take(bool wait) {
 void Reader::disk_read_ended(const Taken &taken, bool ok) noexcept {
   Disk &disk = *taken.disk;
   const uint32_t depth = disk.tuner.depth();
-  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  const auto now = Clock::now().time_since_epoch();
   --disk.in_flight;
   if (ok)
     disk.tuner.ended(taken.piece->needed_bytes,
@@ -219,6 +229,29 @@ void Reader::cancel(ReadJob &job) {
   remove_if_done(job);
 }
 
+void Reader::set_urgency(ReadJob &job, sluice_read_urgency urgency) {
+  const std::lock_guard lock(mutex_);
+  job.urgency = urgency;
+}
+
+// Where every piece was begun in time, the read goes on to its end.
+void Reader::stop_late(ReadJob &job) noexcept {
+  if (job.finished || job.all_taken()) return;
+  job.timed_out = true;
+  job.stopped.store(true, std::memory_order_relaxed);
+  remove_if_done(job);
+}
+
+void Reader::stop_late_jobs() noexcept {
+  for (size_t i = 0; i < jobs_.size();) {
+    ReadJob &job = *jobs_[i];
+    if (job.timeout_ms != 0 && Clock::now() >= job.deadline)
+      stop_late(job);  // takes it off the list
+    else
+      ++i;
+  }
+}
+
 Status Reader::make_wait(ReadJob &job) noexcept {
   for (uint32_t i = 0; i < workers_.size(); ++i) {
     if (!(job.participants & (uint64_t{1} << i))) continue;
@@ -240,6 +273,9 @@ void Reader::settle(ReadJob &job) noexcept {
   if (job.status.ok() && job.cancelled)
     job.status = error(SLUICE_CANCELLED, "the read was cancelled after {} of {} bytes",
                        job.done_bytes.load(), job.plan.total_bytes);
+  if (job.status.ok() && job.timed_out)
+    job.status = error(SLUICE_TIMED_OUT, "the read's {} ms passed after {} of {} bytes",
+                       job.timeout_ms, job.done_bytes.load(), job.plan.total_bytes);
   if (job.status.ok()) job.status = make_wait(job);
   if (!job.status.ok() || !mark_targets(job)) sync_participants(job);
   job.drop_targets();
@@ -261,6 +297,8 @@ bool Reader::wait(ReadJob &job, uint32_t timeout_ms) {
   {
     std::unique_lock lock(mutex_);
     const auto finished = [&] { return job.finished; };
+    if (job.timeout_ms != 0 && !job.changed.wait_until(lock, job.deadline, finished))
+      stop_late(job);
     if (timeout_ms == 0)
       job.changed.wait(lock, finished);
     else if (!job.changed.wait_for(lock, std::chrono::milliseconds(timeout_ms), finished))

@@ -41,6 +41,7 @@ class Reader final : public DevicePart {
   // nothing of the job is in flight. False when `timeout_ms` passed first; 0 waits on.
   bool wait(ReadJob &job, uint32_t timeout_ms);
   void cancel(ReadJob &job);
+  void set_urgency(ReadJob &job, sluice_read_urgency urgency);
 
   Device &device() const noexcept { return device_; }
   StagingRing &ring() noexcept { return *ring_; }
@@ -85,6 +86,9 @@ class Reader final : public DevicePart {
   Disk *disk_of(const ReadPiece &piece) noexcept;
   bool may_read_more(const Disk &disk, const ReadJob &job) const noexcept;
   Taken next_piece() noexcept;
+  Taken next_piece_of(sluice_read_urgency urgency) noexcept;
+  void stop_late(ReadJob &job) noexcept;
+  void stop_late_jobs() noexcept;
   void disk_read_ended(const Taken &taken, bool ok) noexcept;
 
   Device &device_;

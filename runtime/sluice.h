@@ -111,7 +111,8 @@ extern "C" {
   X(STREAM_CAPTURING, 23, "the stream is capturing a graph; this call cannot be captured")       \
   X(FORKED, 24, "this process is a forked child; CUDA and sluice do not survive fork")           \
   X(SYSTEM_ERROR, 25, "an operating-system call failed")                                         \
-  X(INTERNAL, 26, "a bug in sluice")
+  X(INTERNAL, 26, "a bug in sluice")                                                             \
+  X(TIMED_OUT, 27, "the time that the caller gave has passed")
 
 typedef enum sluice_status {
 #define SLUICE_STATUS_ENUM(name, number, sentence) SLUICE_##name = number,
@@ -509,18 +510,43 @@ typedef struct sluice_read_range {
 /* A read in flight. Threads: any, one at a time. */
 typedef struct sluice_read sluice_read;
 
+typedef enum sluice_read_urgency {
+  SLUICE_READ_DEMANDED = 0,   /* somebody waits for it */
+  SLUICE_READ_SPECULATIVE = 1 /* ahead of need: none of it is begun while a demanded read of the
+                                 device has bytes that could be begun */
+} sluice_read_urgency;
+
+/* Zeros are the defaults. */
+typedef struct sluice_read_options {
+  uint32_t struct_size;
+  uint32_t urgency;    /* sluice_read_urgency */
+  uint32_t timeout_ms; /* from the submit on; 0: none. What has not been begun by then is dropped,
+                          and sluice_read_wait answers TIMED_OUT. It waits for what had been begun:
+                          a read that hangs inside the system can't be called back. */
+  uint32_t reserved;   /* 0 */
+} sluice_read_options;
+#define SLUICE_READ_OPTIONS_INIT SLUICE_INIT(sluice_read_options)
+
 /* Starts reading `ranges` (copied). Neighbouring ranges share reads. The copies to the device run
  * after the work that is queued on `stream` now; the host doesn't wait for it.
  *   device     whose ring and copy engine are used; every device address is one of its.
  *   ranges     `count` of them, 1 .. 2^24; their device destinations must not overlap
  *              each other, nor their host destinations (checked).
  *   stream     orders the device destinations.
+ *   options    NULL: the defaults.
+ * Reads of equal urgency are begun in the order of their submits.
  * Where the pinned limit or the driver leaves no room for the ring, it is made smaller, and at last
  * of pageable memory: slower, said once in the log and the statistics.
  * Returns: OK; INVALID_ARGUMENT (names the range); STREAM_CAPTURING; OUT_OF_HOST_MEMORY;
  *          NOT_SUPPORTED or NOT_PERMITTED (io_uring was demanded and is refused); DRIVER_ERROR. */
 SLUICE_API sluice_status sluice_read_submit(sluice_device *device, const sluice_read_range *ranges,
-                                            size_t count, void *stream, sluice_read **out_read);
+                                            size_t count, void *stream,
+                                            const sluice_read_options *options,
+                                            sluice_read **out_read);
+
+/* Changes the urgency of what has not been begun: a speculative read turns out to be needed, or
+ * the other way. Harmless after the end. Returns: OK; INVALID_ARGUMENT. */
+SLUICE_API sluice_status sluice_read_set_urgency(sluice_read *read, uint32_t urgency);
 
 /* Waits until every byte is read and every copy is queued, then makes `stream` (that of the
  * submit) wait for the copies: work queued on it afterwards sees the bytes. Host destinations are
@@ -528,7 +554,7 @@ SLUICE_API sluice_status sluice_read_submit(sluice_device *device, const sluice_
  * this point. May be called again: same answer. With CU_STREAM_PER_THREAD: on the submit's thread.
  * Returns: OK; END_OF_FILE, IO_ERROR, SYSTEM_ERROR, DRIVER_ERROR, OUT_OF_... (names file, range,
  *          offset; the contents of all destinations are then undefined, and no work of this read
- *          is in flight any more); CANCELLED. */
+ *          is in flight any more); CANCELLED; TIMED_OUT. */
 SLUICE_API sluice_status sluice_read_wait(sluice_read *read);
 
 /* Bytes that have arrived (device copies: queued) and bytes asked for. Either may be NULL. */

@@ -57,7 +57,7 @@ class Reading {
   sluice_status read(const std::vector<sluice_read_range> &ranges) {
     sluice_read *read = nullptr;
     sluice_status status =
-        sluice_read_submit(session.device, ranges.data(), ranges.size(), nullptr, &read);
+        sluice_read_submit(session.device, ranges.data(), ranges.size(), nullptr, nullptr, &read);
     if (status == SLUICE_OK) status = sluice_read_wait(read);
     sluice_read_release(read);
     return status;
@@ -203,7 +203,8 @@ TEST_CASE("many reads at once, cancelled ones among them") {
       const sluice_read_range range{reading.file, i,      (2 << 20) - 7, reading.base() + (i << 21),
                                     nullptr,      nullptr};
       sluice_read *read = nullptr;
-      REQUIRE(sluice_read_submit(reading.session.device, &range, 1, nullptr, &read) == SLUICE_OK);
+      REQUIRE(sluice_read_submit(reading.session.device, &range, 1, nullptr, nullptr, &read) ==
+              SLUICE_OK);
       reads.push_back(read);
     }
     CHECK(sluice_file_close(reading.file) == SLUICE_BUSY);
@@ -224,13 +225,15 @@ TEST_CASE("many reads at once, cancelled ones among them") {
     const sluice_read_range under{reading.file, 0,      2 << 20, sluice_buffer_address(other),
                                   nullptr,      nullptr};
     sluice_read *orphan = nullptr;
-    REQUIRE(sluice_read_submit(reading.session.device, &under, 1, nullptr, &orphan) == SLUICE_OK);
+    REQUIRE(sluice_read_submit(reading.session.device, &under, 1, nullptr, nullptr, &orphan) ==
+            SLUICE_OK);
     sluice_buffer_destroy(other);
     CHECK(sluice_read_wait(orphan) == SLUICE_OK);
     sluice_read_release(orphan);
     const sluice_read_range range{reading.file, 0, 2 << 20, reading.base(), nullptr, nullptr};
     sluice_read *read = nullptr;
-    REQUIRE(sluice_read_submit(reading.session.device, &range, 1, nullptr, &read) == SLUICE_OK);
+    REQUIRE(sluice_read_submit(reading.session.device, &range, 1, nullptr, nullptr, &read) ==
+            SLUICE_OK);
     sluice_read_release(read);
   });
 }
@@ -247,7 +250,8 @@ TEST_CASE("shrinking under a read, and reading past what is mapped, are refused"
     reading.open(folder.file("f"), 8 << 20);
     const sluice_read_range range{reading.file, 0, 8 << 20, reading.base(), nullptr, nullptr};
     sluice_read *read = nullptr;
-    REQUIRE(sluice_read_submit(reading.session.device, &range, 1, nullptr, &read) == SLUICE_OK);
+    REQUIRE(sluice_read_submit(reading.session.device, &range, 1, nullptr, nullptr, &read) ==
+            SLUICE_OK);
     CHECK(sluice_buffer_shrink(reading.buffer, 0) == SLUICE_BUSY);
     CHECK(sluice_read_wait(read) == SLUICE_OK);
     sluice_read_release(read);
@@ -357,7 +361,8 @@ TEST_CASE("addresses that aren't memory of the device are refused, and nothing i
     for (const uint64_t address : {sluice_buffer_address(buffer), uint64_t{0x999000}}) {
       const sluice_read_range range{file, 0, 8, address, nullptr, "weight"};
       sluice_read *read = nullptr;
-      CHECK(sluice_read_submit(other, &range, 1, nullptr, &read) == SLUICE_INVALID_ARGUMENT);
+      CHECK(sluice_read_submit(other, &range, 1, nullptr, nullptr, &read) ==
+            SLUICE_INVALID_ARGUMENT);
       CHECK(last_error().find("'weight'") != std::string::npos);
       CHECK(last_error().find("not memory of GPU 1") != std::string::npos);
       CHECK(sluice_copy_to_host(other, address, 8, nullptr, bytes) == SLUICE_INVALID_ARGUMENT);
@@ -393,10 +398,10 @@ TEST_CASE("bad ranges are refused and named") {
   refused({reading.file, 0, 1, 0, nullptr, nullptr}, "neither");
   refused({reading.file, 0, 4, UINT64_MAX - 2, nullptr, "w"}, "all addresses");
   sluice_read *read = nullptr;
-  CHECK(sluice_read_submit(reading.session.device, nullptr, 1, nullptr, &read) ==
+  CHECK(sluice_read_submit(reading.session.device, nullptr, 1, nullptr, nullptr, &read) ==
         SLUICE_INVALID_ARGUMENT);
   const sluice_read_range empty{};
-  CHECK(sluice_read_submit(reading.session.device, &empty, 0, nullptr, &read) ==
+  CHECK(sluice_read_submit(reading.session.device, &empty, 0, nullptr, nullptr, &read) ==
         SLUICE_INVALID_ARGUMENT);
 }
 

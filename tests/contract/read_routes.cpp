@@ -81,7 +81,7 @@ Outcome read_with(const sluice::OsTable &table, sluice_io_backend io, sluice_swi
     const uint64_t target = sluice_buffer_address(buffer) + 1;
     const sluice_read_range range{file, 0, kFileBytes, target, nullptr, "f"};
     sluice_read *read = nullptr;
-    REQUIRE(sluice_read_submit(session.device, &range, 1, nullptr, &read) == SLUICE_OK);
+    REQUIRE(sluice_read_submit(session.device, &range, 1, nullptr, nullptr, &read) == SLUICE_OK);
     CHECK(sluice_read_wait(read) == SLUICE_OK);
     sluice_read_release(read);
     std::vector<unsigned char> got(kFileBytes);

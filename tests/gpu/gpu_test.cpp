@@ -135,7 +135,7 @@ TEST_CASE("casts give the bits of their numeric core on the host") {
   const uint64_t source = sluice_buffer_address(buffer), target = source + 8 * kMiB;
   const sluice_read_range range{file, 0, bytes.size(), source, nullptr, nullptr};
   sluice_read *read = nullptr;
-  REQUIRE(sluice_read_submit(gpu.device, &range, 1, nullptr, &read) == SLUICE_OK);
+  REQUIRE(sluice_read_submit(gpu.device, &range, 1, nullptr, nullptr, &read) == SLUICE_OK);
   REQUIRE(sluice_read_wait(read) == SLUICE_OK);
   sluice_read_release(read);
   const sluice_type types[] = {SLUICE_TYPE_F32, SLUICE_TYPE_F16, SLUICE_TYPE_BF16};
@@ -170,7 +170,7 @@ TEST_CASE("scratch of streams, pinned allocations, and host memory as a target")
   REQUIRE(sluice_file_open(gpu.runtime, folder.file("f").c_str(), &file) == SLUICE_OK);
   const sluice_read_range range{file, 0, data.size(), scratch, pinned, "f"};
   sluice_read *read = nullptr;
-  REQUIRE(sluice_read_submit(gpu.device, &range, 1, nullptr, &read) == SLUICE_OK);
+  REQUIRE(sluice_read_submit(gpu.device, &range, 1, nullptr, nullptr, &read) == SLUICE_OK);
   REQUIRE(sluice_read_wait(read) == SLUICE_OK);
   sluice_read_release(read);
   std::vector<unsigned char> copy(data.size());

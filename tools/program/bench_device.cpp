@@ -50,7 +50,7 @@ BenchSample read_to_device(const BenchSetup &setup) {
   range.size_bytes = setup.file->bytes();
   range.device_address = setup.address();
   sluice_read *read = nullptr;
-  check(sluice_read_submit(setup.device.get(), &range, 1, nullptr, &read));
+  check(sluice_read_submit(setup.device.get(), &range, 1, nullptr, nullptr, &read));
   const sluice_status status = sluice_read_wait(read);
   sluice_read_release(read);
   check(status);

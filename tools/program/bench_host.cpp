@@ -28,7 +28,8 @@ Read submit(const BenchSetup &setup, sluice_file *file, uint64_t begin, uint64_t
     ranges.push_back(range);
   }
   sluice_read *read = nullptr;
-  check(sluice_read_submit(setup.device.get(), ranges.data(), ranges.size(), nullptr, &read));
+  check(sluice_read_submit(setup.device.get(), ranges.data(), ranges.size(), nullptr, nullptr,
+                           &read));
   return Read(read);
 }
 

@@ -54,7 +54,7 @@ TEST_CASE("casting on the device, each type to each") {
   const uint64_t source = sluice_buffer_address(buffer), target = source + (512 << 10);
   const sluice_read_range range{file, 0, bytes.size(), source, nullptr, nullptr};
   sluice_read *read = nullptr;
-  REQUIRE(sluice_read_submit(session.device, &range, 1, nullptr, &read) == SLUICE_OK);
+  REQUIRE(sluice_read_submit(session.device, &range, 1, nullptr, nullptr, &read) == SLUICE_OK);
   REQUIRE(sluice_read_wait(read) == SLUICE_OK);
   sluice_read_release(read);
   const sluice_type types[] = {SLUICE_TYPE_F32, SLUICE_TYPE_F16, SLUICE_TYPE_BF16};

@@ -154,7 +154,7 @@ TEST_CASE("child: exits in the middle" * doctest::skip()) {
   REQUIRE(sluice_file_open(session.runtime, own_program().c_str(), &file) == SLUICE_OK);
   const sluice_read_range range{file, 0, 4096, sluice_buffer_address(buffer), nullptr, nullptr};
   sluice_read *read = nullptr;
-  REQUIRE(sluice_read_submit(session.device, &range, 1, nullptr, &read) == SLUICE_OK);
+  REQUIRE(sluice_read_submit(session.device, &range, 1, nullptr, nullptr, &read) == SLUICE_OK);
   std::exit(42);
 }
 

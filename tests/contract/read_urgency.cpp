@@ -2,6 +2,7 @@
 // the order of its reads.
 #include <doctest/doctest.h>
 
+#include <array>
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
@@ -47,6 +48,10 @@ struct Gate {
   void wait_for_first() {
     std::unique_lock lock(mutex);
     changed.wait(lock, [&] { return !offsets.empty(); });
+  }
+  bool first_comes_within(std::chrono::milliseconds time) {
+    std::unique_lock lock(mutex);
+    return changed.wait_for(lock, time, [&] { return !offsets.empty(); });
   }
 };
 Gate gate;
@@ -104,6 +109,29 @@ class Parts {
     REQUIRE(try_submit(part, &options, &read, bytes) == SLUICE_OK);
     return read;
   }
+  // The parts in their order, with the first one's first piece at the shut gate.
+  std::array<sluice_read *, 3> submit_all(const std::array<sluice_read_urgency, 3> &urgencies) {
+    gate.shut();
+    sluice_read *first = submit(0, urgencies[0]);
+    gate.wait_for_first();
+    return {first, submit(1, urgencies[1]), submit(2, urgencies[2])};
+  }
+  struct Late {
+    sluice_read *read;
+    std::chrono::milliseconds timeout;
+  };
+  // The first part with a deadline, its first piece at the shut gate: however slow the machine is,
+  // some time is long enough to begin it.
+  Late submit_late(uint64_t bytes = kPartBytes) {
+    for (std::chrono::milliseconds timeout(20);; timeout *= 4) {
+      gate.shut();
+      sluice_read *read =
+          submit(0, SLUICE_READ_DEMANDED, static_cast<uint32_t>(timeout.count()), bytes);
+      if (gate.first_comes_within(timeout)) return {read, timeout};
+      gate.let_through();
+      sluice_read_release(read);
+    }
+  }
   sluice_status finish(sluice_read *read) {
     const sluice_status status = sluice_read_wait(read);
     sluice_read_release(read);
@@ -140,13 +168,10 @@ std::string order() {
 
 TEST_CASE("a demanded read passes speculative ones that were submitted before it") {
   Parts parts;
-  gate.shut();
-  sluice_read *a = parts.submit(0, SLUICE_READ_SPECULATIVE);
-  gate.wait_for_first();
-  sluice_read *b = parts.submit(1, SLUICE_READ_SPECULATIVE);
-  sluice_read *c = parts.submit(2, SLUICE_READ_DEMANDED);
+  const auto reads =
+      parts.submit_all({SLUICE_READ_SPECULATIVE, SLUICE_READ_SPECULATIVE, SLUICE_READ_DEMANDED});
   gate.let_through();
-  for (sluice_read *read : {a, b, c}) CHECK(parts.finish(read) == SLUICE_OK);
+  for (sluice_read *read : reads) CHECK(parts.finish(read) == SLUICE_OK);
   CHECK(order() == "acab");
   for (const uint64_t part : {0, 1, 2}) CHECK(parts.arrived(part));
 }
@@ -166,17 +191,14 @@ TEST_CASE("equal reads are begun in the order of their submits") {
 
 TEST_CASE("the urgency changes while the read waits, both ways") {
   Parts parts;
-  gate.shut();
-  sluice_read *a = parts.submit(0, SLUICE_READ_DEMANDED);
-  gate.wait_for_first();
-  sluice_read *b = parts.submit(1, SLUICE_READ_SPECULATIVE);
-  sluice_read *c = parts.submit(2, SLUICE_READ_SPECULATIVE);
-  CHECK(sluice_read_set_urgency(c, SLUICE_READ_DEMANDED) == SLUICE_OK);
-  CHECK(sluice_read_set_urgency(a, SLUICE_READ_SPECULATIVE) == SLUICE_OK);
+  const auto reads =
+      parts.submit_all({SLUICE_READ_DEMANDED, SLUICE_READ_SPECULATIVE, SLUICE_READ_SPECULATIVE});
+  CHECK(sluice_read_set_urgency(reads[2], SLUICE_READ_DEMANDED) == SLUICE_OK);
+  CHECK(sluice_read_set_urgency(reads[0], SLUICE_READ_SPECULATIVE) == SLUICE_OK);
   gate.let_through();
-  CHECK(sluice_read_wait(c) == SLUICE_OK);
-  CHECK(sluice_read_set_urgency(c, SLUICE_READ_SPECULATIVE) == SLUICE_OK);
-  for (sluice_read *read : {a, b, c}) CHECK(parts.finish(read) == SLUICE_OK);
+  CHECK(sluice_read_wait(reads[2]) == SLUICE_OK);
+  CHECK(sluice_read_set_urgency(reads[2], SLUICE_READ_SPECULATIVE) == SLUICE_OK);
+  for (sluice_read *read : reads) CHECK(parts.finish(read) == SLUICE_OK);
   CHECK(order() == "acab");
   for (const uint64_t part : {0, 1, 2}) CHECK(parts.arrived(part));
 }
@@ -185,11 +207,9 @@ TEST_CASE("past its deadline a read begins nothing more, and the next one works"
   for (const bool waits : {false, true}) {
     CAPTURE(waits);
     Parts parts;
-    gate.shut();
-    sluice_read *late = parts.submit(0, SLUICE_READ_DEMANDED, 1);
-    gate.wait_for_first();
-    std::thread opener([] {
-      std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    const auto [late, timeout] = parts.submit_late();
+    std::thread opener([passed = 2 * timeout] {
+      std::this_thread::sleep_for(passed);
       gate.let_through();
     });
     if (!waits) {
@@ -197,7 +217,7 @@ TEST_CASE("past its deadline a read begins nothing more, and the next one works"
       CHECK(parts.finish(parts.submit(1, SLUICE_READ_DEMANDED)) == SLUICE_OK);
     }
     CHECK(sluice_read_wait(late) == SLUICE_TIMED_OUT);
-    CHECK(last_error().find("1 ms") != std::string::npos);
+    CHECK(last_error().find(std::to_string(timeout.count()) + " ms") != std::string::npos);
     CHECK(sluice_read_wait(late) == SLUICE_TIMED_OUT);
     if (waits) opener.join();
     CHECK(parts.finish(parts.submit(2, SLUICE_READ_DEMANDED, 600'000)) == SLUICE_OK);
@@ -210,10 +230,8 @@ TEST_CASE("past its deadline a read begins nothing more, and the next one works"
 
 TEST_CASE("a read whose last piece was begun in time ends well") {
   Parts parts;
-  gate.shut();
-  sluice_read *read = parts.submit(0, SLUICE_READ_DEMANDED, 50, kSlot);
-  gate.wait_for_first();
-  std::this_thread::sleep_for(std::chrono::milliseconds(60));
+  const auto [read, timeout] = parts.submit_late(kSlot);
+  std::this_thread::sleep_for(2 * timeout);
   gate.let_through();
   CHECK(parts.finish(read) == SLUICE_OK);
 }

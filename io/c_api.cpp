@@ -50,17 +50,21 @@ sluice_status sluice_file_info_get(sluice_file *file, sluice_file_info *out_info
 sluice_status sluice_read_submit(sluice_device *device, const sluice_read_range *ranges,
                                  size_t count, void *stream, const sluice_read_options *options,
                                  sluice_read **out_read) {
+  const sluice_read_part part = {device, ranges, count, stream};
+  return sluice_read_submit_parts(&part, 1, options, out_read);
+}
+
+sluice_status sluice_read_submit_parts(const sluice_read_part *parts, size_t part_count,
+                                       const sluice_read_options *options, sluice_read **out_read) {
   return guarded([&]() -> Status {
     SLUICE_TRY(need_result(out_read, "out_read"));
-    SLUICE_TRY(need(device, "device"));
-    SLUICE_TRY(need(ranges, "ranges"));
-    if (count == 0 || count > kMaxRanges)
-      return error(SLUICE_INVALID_ARGUMENT, "{} ranges; 1 to {} are possible", count, kMaxRanges);
+    SLUICE_TRY(need(parts, "parts"));
+    if (part_count == 0 || part_count > kMaxReadParts)
+      return error(SLUICE_INVALID_ARGUMENT, "{} parts; 1 to {} are possible", part_count,
+                   kMaxReadParts);
     sluice_read_options known{};
     if (options) SLUICE_TRY(read_struct(*options, "sluice_read_options", &known));
-    SLUICE_ASSIGN(auto scope, DriverScope::enter(*device->device));
-    SLUICE_ASSIGN(auto read,
-                  start_read(*device->device, {ranges, count}, as_stream(stream), known));
+    SLUICE_ASSIGN(auto read, start_read({parts, part_count}, known));
     *out_read = read.release();
     return {};
   });
@@ -80,14 +84,31 @@ sluice_status sluice_read_wait(sluice_read *read) {
   });
 }
 
+sluice_status sluice_read_wait_range(sluice_read *read, size_t range, void *stream) {
+  return guarded([&]() -> Status {
+    SLUICE_TRY(need(read, "read"));
+    return wait_for_range(*read, range, as_stream(stream));
+  });
+}
+
+sluice_status sluice_read_range_arrived(sluice_read *read, size_t range, bool *out_arrived) {
+  return guarded([&]() -> Status {
+    SLUICE_TRY(need_result(out_arrived, "out_arrived"));
+    SLUICE_TRY(need(read, "read"));
+    SLUICE_ASSIGN(*out_arrived, range_arrived(*read, range));
+    return {};
+  });
+}
+
 sluice_status sluice_read_progress(const sluice_read *read, uint64_t *out_done,
                                    uint64_t *out_total) {
   return guarded([&]() -> Status {
     if (out_done) *out_done = 0;
     if (out_total) *out_total = 0;
     SLUICE_TRY(need(read, "read"));
-    if (out_done) *out_done = read->job.done_bytes.load(std::memory_order_relaxed);
-    if (out_total) *out_total = read->job.plan.total_bytes;
+    const ReadProgress progress = read_progress(*read);
+    if (out_done) *out_done = progress.done_bytes;
+    if (out_total) *out_total = progress.total_bytes;
     return {};
   });
 }
@@ -95,14 +116,14 @@ sluice_status sluice_read_progress(const sluice_read *read, uint64_t *out_done,
 sluice_status sluice_read_cancel(sluice_read *read) {
   return guarded([&]() -> Status {
     SLUICE_TRY(need(read, "read"));
-    read->reader.cancel(read->job);
+    cancel_read(*read);
     return {};
   });
 }
 
 void sluice_read_release(sluice_read *read) {
   if (!read || process_is_exiting() || process_was_forked()) return;
-  delete read;
+  if (may_release(*read)) delete read;
 }
 
 sluice_status sluice_io_info_get(sluice_device *device, sluice_io_info *out_info) {

@@ -25,6 +25,7 @@ Result<Layout> lay_out(const Checkpoint &checkpoint, uint64_t alignment) {
   return layout;
 }
 
+// One for each tensor, an empty one too: a range's index is the tensor's.
 std::vector<sluice_read_range> ranges_of(sluice_checkpoint &handle, const Layout &layout,
                                          uint64_t base) {
   const Checkpoint &checkpoint = *handle.checkpoint;
@@ -32,49 +33,51 @@ std::vector<sluice_read_range> ranges_of(sluice_checkpoint &handle, const Layout
   ranges.reserve(layout.offsets.size());
   for (uint64_t i = 0; i < checkpoint.tensor_count(); ++i) {
     const CheckpointTensor tensor = checkpoint.tensor(i);
-    if (tensor.size_bytes == 0) continue;
     ranges.push_back({&handle.files[tensor.shard], tensor.file_offset, tensor.size_bytes,
                       base + layout.offsets[i], nullptr, tensor.header.name.data()});
   }
   return ranges;
 }
 
-struct Progress {
-  sluice_progress_function function;
+struct How {
+  CUstream stream;
+  sluice_read_options options;
+  sluice_progress_function progress;
   void *user;
 };
 
 // Waits while telling how far it is. The last call is made when all has arrived.
-Status wait_with_progress(sluice_read &read, Progress progress) {
+Status wait_with_progress(sluice_read &read, const How &how) {
   constexpr uint32_t kTickMs = 50;
-  ReadJob &job = read.job;
-  if (!progress.function) return finish_read(read);
-  const DriverScope scope = DriverScope::insist(job.device);
-  while (!read.reader.wait(job, kTickMs)) {
-    const uint64_t done = job.done_bytes.load(std::memory_order_relaxed);
-    if (!progress.function(progress.user, done, job.plan.total_bytes)) read.reader.cancel(job);
+  if (!how.progress) return finish_read(read);
+  while (!wait_for_read(read, kTickMs)) {
+    const ReadProgress so_far = read_progress(read);
+    if (!how.progress(how.user, so_far.done_bytes, so_far.total_bytes)) cancel_read(read);
   }
-  if (job.status.ok()) progress.function(progress.user, job.plan.total_bytes, job.plan.total_bytes);
-  return job.status.copy();
+  const uint64_t total = read_progress(read).total_bytes;
+  SLUICE_TRY(finish_read(read));
+  how.progress(how.user, total, total);
+  return {};
 }
 
 Status read_into(sluice_checkpoint &handle, GrowableBuffer &buffer, const Layout &layout,
-                 CUstream stream, Progress progress) {
+                 const How &how) {
   const auto ranges = ranges_of(handle, layout, buffer.address());
   if (ranges.empty()) return {};
-  SLUICE_ASSIGN(const auto read, start_read(buffer.device(), ranges, stream, {}));
-  return wait_with_progress(*read, progress);
+  sluice_device device{&buffer.device()};
+  const sluice_read_part part = {&device, ranges.data(), ranges.size(), how.stream};
+  SLUICE_ASSIGN(const auto read, start_read({&part, 1}, how.options));
+  return wait_with_progress(*read, how);
 }
 
 Result<std::unique_ptr<sluice_buffer>> load(sluice_checkpoint &handle, Device &device,
-                                            const Layout &layout, CUstream stream,
-                                            Progress progress) {
+                                            const Layout &layout, const How &how) {
   SLUICE_ASSIGN(auto scope, DriverScope::enter(device));
   auto result = std::make_unique<sluice_buffer>();
   const uint64_t bytes = std::max<uint64_t>(layout.total_bytes, 1);
   SLUICE_ASSIGN(result->buffer, GrowableBuffer::create(device, bytes));
   SLUICE_TRY(result->buffer->grow(bytes));
-  SLUICE_TRY(read_into(handle, *result->buffer, layout, stream, progress));
+  SLUICE_TRY(read_into(handle, *result->buffer, layout, how));
   return result;
 }
 
@@ -93,17 +96,19 @@ using namespace sluice;
 
 extern "C" sluice_status sluice_checkpoint_load(sluice_checkpoint *checkpoint,
                                                 sluice_device *device, uint64_t alignment,
-                                                void *stream, sluice_progress_function progress,
-                                                void *user, sluice_buffer **out_buffer,
+                                                void *stream, const sluice_read_options *options,
+                                                sluice_progress_function progress, void *user,
+                                                sluice_buffer **out_buffer,
                                                 uint64_t *out_addresses) {
   return guarded([&]() -> Status {
     SLUICE_TRY(need_result(out_buffer, "out_buffer"));
     SLUICE_TRY(need(checkpoint, "checkpoint"));
     SLUICE_TRY(need(device, "device"));
+    How how{as_stream(stream), {}, progress, user};
+    if (options) SLUICE_TRY(read_struct(*options, "sluice_read_options", &how.options));
     SLUICE_ASSIGN(const uint64_t step, checked_alignment(alignment));
     SLUICE_ASSIGN(const Layout layout, lay_out(*checkpoint->checkpoint, step));
-    SLUICE_ASSIGN(auto buffer,
-                  load(*checkpoint, *device->device, layout, as_stream(stream), {progress, user}));
+    SLUICE_ASSIGN(auto buffer, load(*checkpoint, *device->device, layout, how));
     for (size_t i = 0; out_addresses && i < layout.offsets.size(); ++i)
       out_addresses[i] = buffer->buffer->address() + layout.offsets[i];
     device->device->children().opened(ChildKind::kBuffer);

@@ -2,104 +2,20 @@
 
 #include <algorithm>
 
-#include "alloc/device_range.h"
-#include "alloc/pinned_arenas.h"
-#include "io/read_check.h"
-#include "io/read_route.h"
+#include "io/read_start.h"
+#include "runtime/limits.h"
 #include "runtime/stream_key.h"
 
 namespace sluice {
 namespace {
 
-// The index of the range's file. Ranges of one file mostly follow each other.
-size_t route_of(std::vector<FileRoute> &routes, const sluice_read_range &range) {
-  File *file = range.file->file;
-  const uint64_t end = range.file_offset + range.size_bytes;
-  for (size_t i = routes.size(); i-- > 0;) {
-    if (routes[i].file != file) continue;
-    routes[i].first = std::min(routes[i].first, range.file_offset);
-    routes[i].end = std::max(routes[i].end, end);
-    return i;
-  }
-  FileRoute route;
-  route.file = file;
-  route.first = range.file_offset;
-  route.end = end;
-  routes.push_back(std::move(route));
-  return routes.size() - 1;
-}
+// While this thread is inside a caller's on_range. The threads that call it are those that reads
+// need, so waiting there could wait for ever.
+thread_local bool inside_on_range = false;
 
-PathTaken path_taken(const Reader &reader, const ReadPlan &plan,
-                     const std::vector<FileRoute> &routes) {
-  PathTaken taken;
-  const Options &options = reader.device().runtime().options();
-  const bool by_workers = plan.disk_pieces == 0 && options.io == SLUICE_IO_AUTO;
-  taken.direct = std::any_of(plan.pieces.begin(), plan.pieces.end(),
-                             [](const ReadPiece &piece) { return piece.direct; });
-  taken.uring = reader.uses_uring() && !by_workers;
-  taken.reason = taken.uring || !reader.uses_uring()
-                     ? reader.backend_reason()
-                     : fmt::format("positioned reads on {} threads", reader.worker_count());
-  taken.reason += "; " + describe_routes(plan, routes);
-  return taken;
-}
-
-// Checks a device destination and holds the buffer of ours that it lies in. Neighbouring ranges
-// mostly go to the same one.
-Status hold_target(Device &device, uint64_t address, uint64_t bytes, ReadJob &job) {
-  const auto has = [&](const auto &target) { return target->has(address); };
-  const auto held = std::find_if(job.targets.rbegin(), job.targets.rend(), has);
-  if (held != job.targets.rend()) return check_mapped(**held, address, bytes);
-  job.targets.reserve(job.targets.size() + 1);
-  SLUICE_ASSIGN(auto target, find_device_range(device, address, bytes));
-  if (!target) return {};
-  target->read_begins();
-  job.targets.push_back(std::move(target));
-  return {};
-}
-
-Status hold_targets(Device &device, std::span<const sluice_read_range> given, ReadJob &job) {
-  for (size_t i = 0; i < given.size(); ++i) {
-    const sluice_read_range &range = given[i];
-    if (range.device_address == 0 || range.size_bytes == 0) continue;
-    Status status = hold_target(device, range.device_address, range.size_bytes, job);
-    if (!status.ok()) return std::move(status).with_context(range_name(given, i));
-  }
-  return {};
-}
-
-struct Routes {
-  std::vector<FileRoute> files;
-  std::vector<size_t> of_range;  // into files
-};
-
-Routes choose_routes(std::span<const sluice_read_range> given, ReadJob &job) {
-  Routes routes;
-  routes.of_range.reserve(given.size());
-  for (const sluice_read_range &range : given)
-    routes.of_range.push_back(route_of(routes.files, range));
-  job.files.reserve(routes.files.size());
-  for (FileRoute &route : routes.files) {
-    choose_route(route);
-    route.file->use_begins();
-    job.files.push_back(route.file);
-  }
-  return routes;
-}
-
-std::vector<ReadRange> to_ranges(Device &device, std::span<const sluice_read_range> given,
-                                 const Routes &routes) {
-  PinnedArenas *arenas = device.existing_part<PinnedArenas>();
-  std::vector<ReadRange> ranges;
-  ranges.reserve(given.size());
-  for (size_t i = 0; i < given.size(); ++i) {
-    const sluice_read_range &range = given[i];
-    auto *host = static_cast<std::byte *>(range.host_address);
-    const bool pinned = host && arenas && arenas->contains(host, range.size_bytes);
-    ranges.push_back({range.file->file, range.file_offset, range.size_bytes, range.device_address,
-                      host, pinned, routes.files[routes.of_range[i]].direct, range.name});
-  }
-  return ranges;
+Status refuse_inside_on_range() {
+  if (!inside_on_range) return {};
+  return error(SLUICE_BUSY, "on_range waits for a read that has not ended");
 }
 
 Result<sluice_read_urgency> to_urgency(uint32_t number) {
@@ -109,55 +25,186 @@ Result<sluice_read_urgency> to_urgency(uint32_t number) {
   return static_cast<sluice_read_urgency>(number);
 }
 
-Status plan_job(Device &device, Reader &reader, std::span<const sluice_read_range> given,
-                ReadJob &job) {
-  const Routes routes = choose_routes(given, job);
-  SLUICE_TRY(hold_targets(device, given, job));
-  job.plan = plan_reads(to_ranges(device, given, routes), reader.ring().slot_bytes());
-  place_pieces(job.plan, routes.files);
-  reader.set_path(path_taken(reader, job.plan, routes.files));
+Status check_part(std::span<const sluice_read_part> parts, size_t index) {
+  const sluice_read_part &part = parts[index];
+  const auto missing = [index](const char *what) {
+    return error(SLUICE_INVALID_ARGUMENT, "part {}: {} is NULL", index, what);
+  };
+  if (!part.device) return missing("device");
+  if (!part.ranges) return missing("ranges");
+  for (size_t i = 0; i < index; ++i)
+    if (parts[i].device->device == part.device->device)
+      return error(SLUICE_INVALID_ARGUMENT, "parts {} and {} are for the same device", i, index);
   return {};
+}
+
+Result<std::vector<RangeList>> check_parts(std::span<const sluice_read_part> parts) {
+  std::vector<RangeList> lists;
+  uint64_t count = 0;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    SLUICE_TRY(check_part(parts, i));
+    if (parts[i].count == 0 || parts[i].count > kMaxRanges - count)
+      return error(SLUICE_INVALID_ARGUMENT,
+                   "part {}: {} ranges after {}; 1 to {} in all are possible", i, parts[i].count,
+                   count, kMaxRanges);
+    lists.push_back({{parts[i].ranges, parts[i].count}, static_cast<size_t>(count)});
+    count += parts[i].count;
+  }
+  return lists;
+}
+
+Status prepare_part(sluice_read &read, const sluice_read_part &part, RangeList ranges,
+                    const sluice_read_options &options) {
+  Device &device = *part.device->device;
+  const CUstream stream = static_cast<CUstream>(part.stream);
+  SLUICE_ASSIGN(auto scope, DriverScope::enter(device));
+  SLUICE_TRY(identify_stream(device, stream).take_status());
+  SLUICE_ASSIGN(Reader * reader, device.part<Reader>());
+  auto job = std::make_unique<ReadJob>(device, stream, read);
+  SLUICE_ASSIGN(job->urgency, to_urgency(options.urgency));
+  job->timeout_ms = options.timeout_ms;
+  // The read holds it from here on: a failure below takes its targets back in a driver scope.
+  ReadJob &planned = *job;
+  read.parts.push_back({reader, ranges.first_index, std::move(job)});
+  SLUICE_TRY(plan_job(*reader, ranges, planned));
+  return reader->prepare(planned);
+}
+
+void tell_of_empty_ranges(sluice_read &read, std::span<const RangeList> lists) noexcept {
+  for (size_t part = 0; part < lists.size(); ++part)
+    for (size_t i = 0; i < lists[part].size(); ++i)
+      if (lists[part][i].size_bytes == 0) read.range_ended(*read.parts[part].job, i, SLUICE_OK);
+}
+
+sluice_read::Part &part_of_range(sluice_read &read, size_t range) noexcept {
+  const auto after = std::upper_bound(
+      read.parts.begin(), read.parts.end(), range,
+      [](size_t index, const sluice_read::Part &part) { return index < part.first_range; });
+  return *std::prev(after);
+}
+
+Status check_range_index(const sluice_read &read, size_t range) {
+  if (range < read.range_count) return {};
+  return error(SLUICE_INVALID_ARGUMENT, "there is no range {}: the read has {}", range,
+               read.range_count);
+}
+
+bool has_ended(const sluice_read &read) {
+  return std::all_of(read.parts.begin(), read.parts.end(), [](const sluice_read::Part &part) {
+    return part.reader->finished(*part.job);
+  });
+}
+
+// What went wrong first; parts that were cancelled for it don't count.
+Status answer(const sluice_read &read) {
+  const Status *found = nullptr;
+  for (const sluice_read::Part &part : read.parts) {
+    const Status &status = part.job->status;
+    if (status.ok()) continue;
+    if (!found || found->code() == SLUICE_CANCELLED) found = &status;
+  }
+  return found ? found->copy() : Status();
 }
 
 }  // namespace
 
-Result<std::unique_ptr<sluice_read>> start_read(Device &device,
-                                                std::span<const sluice_read_range> given,
-                                                CUstream stream,
+Result<std::unique_ptr<sluice_read>> start_read(std::span<const sluice_read_part> parts,
                                                 const sluice_read_options &options) {
-  SLUICE_ASSIGN(const sluice_read_urgency urgency, to_urgency(options.urgency));
+  SLUICE_TRY(to_urgency(options.urgency).take_status());
   if (options.reserved != 0)
     return error(SLUICE_INVALID_ARGUMENT, "sluice_read_options: reserved is not 0");
-  SLUICE_TRY(identify_stream(device, stream).take_status());
-  SLUICE_TRY(check_ranges(given));
-  SLUICE_ASSIGN(Reader * reader, device.part<Reader>());
-  auto read = std::make_unique<sluice_read>(device, *reader, stream);
-  read->job.urgency = urgency;
-  read->job.timeout_ms = options.timeout_ms;
-  SLUICE_TRY(plan_job(device, *reader, given, read->job));
-  SLUICE_TRY(reader->submit(read->job));
+  SLUICE_ASSIGN(const std::vector<RangeList> lists, check_parts(parts));
+  SLUICE_TRY(check_ranges(lists));
+  auto read = std::make_unique<sluice_read>(options);
+  read->range_count = lists.back().first_index + lists.back().size();
+  read->parts.reserve(parts.size());
+  for (size_t i = 0; i < parts.size(); ++i)
+    SLUICE_TRY(prepare_part(*read, parts[i], lists[i], options));
+  if (read->on_range) tell_of_empty_ranges(*read, lists);
+  for (const sluice_read::Part &part : read->parts) part.reader->submit(*part.job);
   return read;
+}
+
+ReadProgress read_progress(const sluice_read &read) noexcept {
+  ReadProgress progress{};
+  for (const sluice_read::Part &part : read.parts) {
+    progress.done_bytes += part.job->done_bytes.load(std::memory_order_relaxed);
+    progress.total_bytes += part.job->plan.total_bytes;
+  }
+  return progress;
 }
 
 Status set_urgency(sluice_read &read, uint32_t urgency) {
   SLUICE_ASSIGN(const sluice_read_urgency known, to_urgency(urgency));
-  read.reader.set_urgency(read.job, known);
+  for (const sluice_read::Part &part : read.parts) part.reader->set_urgency(*part.job, known);
   return {};
 }
 
-Status finish_read(sluice_read &read) {
-  if (!read.job.settled) {
-    const DriverScope scope = DriverScope::insist(read.job.device);
-    read.reader.wait(read.job, 0);
+void cancel_read(sluice_read &read) noexcept {
+  for (const sluice_read::Part &part : read.parts) part.reader->cancel(*part.job);
+}
+
+bool may_release(const sluice_read &read) {
+  if (!inside_on_range || has_ended(read)) return true;
+  read.parts.front().job->device.log().write(
+      SLUICE_LOG_ERROR, "io", "a read that has not ended is not released inside on_range");
+  return false;
+}
+
+bool wait_for_read(sluice_read &read, uint32_t timeout_ms) {
+  for (const sluice_read::Part &part : read.parts) {
+    const DriverScope scope = DriverScope::insist(part.job->device);
+    if (!part.reader->wait(*part.job, timeout_ms)) return false;
   }
-  return read.job.status.copy();
+  return true;
+}
+
+Status finish_read(sluice_read &read) {
+  if (!has_ended(read)) SLUICE_TRY(refuse_inside_on_range());
+  wait_for_read(read, 0);
+  return answer(read);
+}
+
+Result<bool> range_arrived(sluice_read &read, size_t range) {
+  SLUICE_TRY(check_range_index(read, range));
+  const sluice_read::Part &part = part_of_range(read, range);
+  return part.job->ranges.has_arrived(range - part.first_range);
+}
+
+Status wait_for_range(sluice_read &read, size_t range, CUstream stream) {
+  SLUICE_TRY(check_range_index(read, range));
+  const sluice_read::Part &part = part_of_range(read, range);
+  const size_t index = range - part.first_range;
+  SLUICE_ASSIGN(auto scope, DriverScope::enter(part.job->device));
+  SLUICE_TRY(identify_stream(part.job->device, stream).take_status());
+  if (!part.job->ranges.has_arrived(index)) {
+    SLUICE_TRY(refuse_inside_on_range());
+    if (!part.reader->wait_for_range(*part.job, index)) return finish_read(read);
+  }
+  return part.reader->order_behind(*part.job, index, stream);
 }
 
 }  // namespace sluice
 
 sluice_read::~sluice_read() {
-  if (job.settled || !job.submitted) return;
-  const sluice::DriverScope scope = sluice::DriverScope::insist(job.device);
-  reader.cancel(job);
-  reader.wait(job, 0);
+  sluice::cancel_read(*this);
+  for (const Part &part : parts) {
+    const sluice::DriverScope scope = sluice::DriverScope::insist(part.job->device);
+    if (part.job->submitted) part.reader->wait(*part.job, 0);
+    part.job->drop_targets();
+  }
+}
+
+void sluice_read::range_ended(sluice::ReadJob &job, size_t range, sluice_status status) noexcept {
+  if (!on_range) return;
+  const auto part =
+      std::find_if(parts.begin(), parts.end(), [&](const Part &p) { return p.job.get() == &job; });
+  const bool before = std::exchange(sluice::inside_on_range, true);
+  on_range(user, this, part->first_range + range, status);
+  sluice::inside_on_range = before;
+}
+
+void sluice_read::job_failed(sluice::ReadJob &job) noexcept {
+  for (const Part &part : parts)
+    if (part.job.get() != &job) part.reader->cancel(*part.job);
 }

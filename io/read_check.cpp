@@ -9,9 +9,7 @@
 namespace sluice {
 namespace {
 
-using Ranges = std::span<const sluice_read_range>;
-
-Status check_range(Ranges ranges, size_t index) {
+Status check_range(RangeList ranges, size_t index) {
   const sluice_read_range &range = ranges[index];
   if (!range.file || !range.file->file)
     return error(SLUICE_INVALID_ARGUMENT, "{} has no file", range_name(ranges, index));
@@ -39,9 +37,9 @@ bool has_destination(const sluice_read_range &range, Destination destination) {
 }
 
 // Ranges mostly come in the order of their addresses: then one pass will do.
-bool ascending(Ranges ranges, Destination destination) {
+bool ascending(RangeList ranges, Destination destination) {
   uint64_t end = 0;
-  for (const sluice_read_range &range : ranges) {
+  for (const sluice_read_range &range : ranges.ranges) {
     if (!has_destination(range, destination)) continue;
     if (destination(range) < end) return false;
     end = destination(range) + range.size_bytes;
@@ -49,7 +47,7 @@ bool ascending(Ranges ranges, Destination destination) {
   return true;
 }
 
-Status check_overlaps(Ranges ranges, Destination destination, const char *side) {
+Status check_overlaps(RangeList ranges, Destination destination, const char *side) {
   if (ascending(ranges, destination)) return {};
   std::vector<uint32_t> order;
   order.reserve(ranges.size());
@@ -67,7 +65,7 @@ Status check_overlaps(Ranges ranges, Destination destination, const char *side) 
   return {};
 }
 
-Status check_address(Ranges ranges, size_t index, uint64_t address) {
+Status check_address(RangeList ranges, size_t index, uint64_t address) {
   uint64_t end = 0;
   if (!__builtin_add_overflow(address, ranges[index].size_bytes, &end)) return {};
   return error(SLUICE_INVALID_ARGUMENT, "{}: {} bytes at {:#x} pass the end of all addresses",
@@ -76,19 +74,24 @@ Status check_address(Ranges ranges, size_t index, uint64_t address) {
 
 }  // namespace
 
-std::string range_name(Ranges ranges, size_t index) {
+std::string range_name(RangeList ranges, size_t index) {
   const char *name = ranges[index].name;
-  return name ? fmt::format("range {} ('{}')", index, name) : fmt::format("range {}", index);
+  const size_t number = ranges.first_index + index;
+  return name ? fmt::format("range {} ('{}')", number, name) : fmt::format("range {}", number);
 }
 
-Status check_ranges(Ranges ranges) {
-  for (size_t i = 0; i < ranges.size(); ++i) {
-    SLUICE_TRY(check_range(ranges, i));
-    SLUICE_TRY(check_address(ranges, i, device_destination(ranges[i])));
-    SLUICE_TRY(check_address(ranges, i, host_destination(ranges[i])));
+Status check_ranges(std::span<const RangeList> lists) {
+  std::vector<sluice_read_range> all;
+  for (const RangeList &ranges : lists) {
+    for (size_t i = 0; i < ranges.size(); ++i) {
+      SLUICE_TRY(check_range(ranges, i));
+      SLUICE_TRY(check_address(ranges, i, device_destination(ranges[i])));
+      SLUICE_TRY(check_address(ranges, i, host_destination(ranges[i])));
+    }
+    SLUICE_TRY(check_overlaps(ranges, device_destination, "device"));
+    if (lists.size() > 1) all.insert(all.end(), ranges.ranges.begin(), ranges.ranges.end());
   }
-  SLUICE_TRY(check_overlaps(ranges, device_destination, "device"));
-  return check_overlaps(ranges, host_destination, "host");
+  return check_overlaps(lists.size() > 1 ? RangeList{all} : lists[0], host_destination, "host");
 }
 
 }  // namespace sluice

@@ -20,8 +20,9 @@ class Planner {
  public:
   explicit Planner(uint64_t slot_bytes) : slot_bytes_(slot_bytes) {}
 
-  void add(const ReadRange &range) {
+  void add(const ReadRange &range, uint32_t index) {
     plan_.total_bytes += range.bytes;
+    plan_.range_order.push_back(index);
     const bool straight = range.host && (range.device_address == 0 || range.host_pinned);
     straight ? add_straight(range) : add_through_slots(range);
   }
@@ -46,9 +47,13 @@ class Planner {
     piece.direct = range.direct;
     piece.name = range.name;
     piece.first_segment = static_cast<uint32_t>(plan_.segments.size());
+    piece.first_range = current_range();
+    piece.range_count = 1;
     plan_.pieces.push_back(piece);
     return &plan_.pieces.back();
   }
+
+  uint32_t current_range() const { return static_cast<uint32_t>(plan_.range_order.size() - 1); }
 
   void add_segment(ReadPiece &piece, ReadSegment segment) {
     plan_.segments.push_back(segment);
@@ -72,6 +77,7 @@ class Planner {
     piece.needed_bytes = static_cast<uint32_t>(reach);
     piece.length_bytes = static_cast<uint32_t>(align_up(reach));
     piece.payload_bytes += stop - offset;
+    piece.range_count = current_range() - piece.first_range + 1;
     const uint64_t into = offset - range.offset;
     add_segment(piece,
                 {static_cast<uint32_t>(offset - piece.offset), static_cast<uint32_t>(stop - offset),
@@ -150,7 +156,7 @@ ReadPlan plan_reads(std::span<const ReadRange> ranges, uint64_t slot_bytes) {
   });
   Planner planner(slot_bytes);
   for (const uint32_t index : order)
-    if (ranges[index].bytes != 0) planner.add(ranges[index]);
+    if (ranges[index].bytes != 0) planner.add(ranges[index], index);
   ReadPlan plan = planner.take();
   merge_segments(plan);
   return plan;

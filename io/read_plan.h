@@ -41,6 +41,8 @@ struct ReadPiece {
   std::byte *host = nullptr;  // read straight to here; nullptr: into a slot
   uint32_t first_segment = 0;
   uint32_t segment_count = 0;
+  uint32_t first_range = 0;  // of the plan's range_order: the ranges that it has bytes of
+  uint32_t range_count = 0;
   uint64_t payload_bytes = 0;  // of the ranges, for progress
   const char *name = nullptr;  // of the first range in it
 };
@@ -49,6 +51,7 @@ struct ReadPlan {
   std::vector<ReadPiece> pieces;  // those from the disk first, once they are placed
   size_t disk_pieces = 0;
   std::vector<ReadSegment> segments;
+  std::vector<uint32_t> range_order;  // of those that aren't empty, by their place in the files
   uint64_t total_bytes = 0;
 };
 

@@ -76,7 +76,7 @@ bool ReadWorker::begin_next(bool wait) noexcept {
                                                        : reader_.ring().slot_count();
     auto acquired = reader_.ring().acquire(wait, most_pending);
     if (!acquired.ok()) {
-      reader_.finish(std::exchange(waiting_, {}), acquired.take_status());
+      reader_.finish(std::exchange(waiting_, {}), {acquired.take_status()});
       return true;
     }
     slot = acquired.value();
@@ -101,8 +101,7 @@ void ReadWorker::begin(InFlight &entry) noexcept {
   entry.operation.direct = piece.direct && !entry.taken.buffered && piece.file->direct() >= 0;
   entry.operation.uncached = piece.uncached || (piece.direct && !entry.operation.direct);
   entry.operation.fixed = queue_ && entry.slot && queue_->fixed_buffers();
-  if (!broken_.ok() || entry.taken.job->stopped.load(std::memory_order_relaxed))
-    return end(entry, false);
+  if (!broken_.ok() || entry.taken.job->stopped()) return end(entry, false);
   // Through one ring the page cache is copied by one thread: workers do it side by side.
   const bool by_worker = piece.cached && device_.runtime().options().io == SLUICE_IO_AUTO;
   if (queue_ && !queue_->broken() && !by_worker) return queue_->submit(entry.operation);
@@ -153,25 +152,24 @@ void ReadWorker::count(const InFlight &entry) noexcept {
 
 // The piece has been read, has failed, or was dropped: what follows, whatever of the three.
 void ReadWorker::end(InFlight &entry, bool read_ok) noexcept {
-  Status status;
-  ReadJob &job = *entry.taken.job;
+  Reader::Outcome outcome;
   if (read_ok) {
     count(entry);
     leave_uncached(entry);
-    status = deliver(entry);
+    outcome = deliver(entry);
   } else {
     if (!broken_.ok())
-      status = broken_.copy();
-    else if (!job.stopped.load(std::memory_order_relaxed))
-      status = entry.operation.failure();
+      outcome.status = broken_.copy();
+    else if (!entry.taken.job->stopped())
+      outcome.status = entry.operation.failure();
     if (entry.slot) reader_.ring().release_free(entry.slot);
   }
-  if (!status.ok() && entry.taken.piece->name)
-    status = std::move(status).with_context(entry.taken.piece->name);
+  if (!outcome.status.ok() && entry.taken.piece->name)
+    outcome.status = std::move(outcome.status).with_context(entry.taken.piece->name);
   const Reader::Taken taken = std::exchange(entry.taken, {});
   entry.slot = nullptr;
   --busy_;
-  reader_.finish(taken, std::move(status));
+  reader_.finish(taken, std::move(outcome));
 }
 
 // Where the system knows no flag for it, what was fetched is dropped once it has been read.
@@ -181,25 +179,26 @@ void ReadWorker::leave_uncached(const InFlight &entry) noexcept {
   os().drop_cached(operation.file->buffered(), operation.offset, operation.got_bytes);
 }
 
-Status ReadWorker::deliver(InFlight &entry) noexcept {
+Reader::Outcome ReadWorker::deliver(InFlight &entry) noexcept {
+  Reader::Outcome outcome;
   bool queued = false;
-  Status status;
-  if (!entry.taken.job->stopped.load(std::memory_order_relaxed))
-    status = queue_copies(entry, entry.operation.buffer, &queued);
-  if (entry.slot) release_slot(entry, queued, &status);
-  return status;
+  const bool dropped = entry.taken.job->stopped();
+  if (!dropped) outcome.status = queue_copies(entry, entry.operation.buffer, &queued);
+  if (entry.slot) release_slot(entry, queued, &outcome.status);
+  outcome.arrived = !dropped && outcome.status.ok();
+  if (queued) outcome.copied_by = bit();
+  return outcome;
 }
 
 // Before the first copy of a job this worker's stream waits for what the caller had queued.
 Status ReadWorker::await_start(ReadJob &job) noexcept {
-  const uint64_t bit = uint64_t{1} << index_;
   {
     const std::lock_guard lock(reader_.mutex_);
-    if (job.participants & bit) return {};
+    if (job.participants & bit()) return {};
   }
   SLUICE_TRY(job.start.make_wait(stream_));
   const std::lock_guard lock(reader_.mutex_);
-  job.participants |= bit;
+  job.participants |= bit();
   return {};
 }
 

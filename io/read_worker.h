@@ -45,12 +45,13 @@ class ReadWorker {
   void leave_uncached(const InFlight &entry) noexcept;
   void perform(InFlight &entry) noexcept;
   void end(InFlight &entry, bool read_ok) noexcept;
-  Status deliver(InFlight &entry) noexcept;
+  Reader::Outcome deliver(InFlight &entry) noexcept;
   Status queue_copies(const InFlight &entry, const std::byte *buffer, bool *queued) noexcept;
   Status await_start(ReadJob &job) noexcept;
   void count(const InFlight &entry) noexcept;
   void release_slot(InFlight &entry, bool copies_queued, Status *status) noexcept;
   InFlight *free_entry() noexcept;
+  uint64_t bit() const noexcept { return uint64_t{1} << index_; }
 
   Reader &reader_;
   Device &device_;

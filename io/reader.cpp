@@ -143,37 +143,67 @@ Reader::Taken Reader::next_piece_of(sluice_read_urgency urgency) noexcept {
     if (!taken.piece && job->next_cached < pieces.size()) taken.piece = &pieces[job->next_cached++];
     if (!taken.piece) continue;
     ++job->in_flight;
-    if (job->all_taken()) jobs_.erase(std::find(jobs_.begin(), jobs_.end(), job));
+    if (job->all_taken()) leave_queue(*job);
     return taken;
   }
   return {};
 }
 
-Status Reader::submit(ReadJob &job) {
+Status Reader::prepare(ReadJob &job) {
   SLUICE_ASSIGN(job.start, device_.events().take());
   SLUICE_TRY(job.start.record(job.stream));
-  job.deadline = Clock::now() + std::chrono::milliseconds(job.timeout_ms);
-  if (job.plan.pieces.empty()) {
-    job.finished = true;
-    return {};
-  }
-  {
-    const std::lock_guard lock(mutex_);
-    know_disks(job);
-    job.next_cached = job.plan.disk_pieces;
-    jobs_.push_back(&job);
-    job.submitted = true;
-  }
-  work_.notify_all();
+  job.place.push_back(&job);
+  const std::lock_guard lock(mutex_);
+  know_disks(job);
+  job.next_cached = job.plan.disk_pieces;
   return {};
 }
 
-void Reader::remove_if_done(ReadJob &job) noexcept {
-  const bool nothing_left = job.all_taken() || job.stopped.load(std::memory_order_relaxed);
-  if (!nothing_left) return;
+void Reader::submit(ReadJob &job) noexcept {
+  bool over;
+  {
+    const std::lock_guard lock(mutex_);
+    job.deadline = Clock::now() + std::chrono::milliseconds(job.timeout_ms);
+    job.submitted = true;
+    jobs_.splice(jobs_.end(), job.place);
+    over = comes_to_end(job);
+  }
+  over ? end(job) : work_.notify_all();
+}
+
+void Reader::leave_queue(ReadJob &job) noexcept {
   const auto found = std::find(jobs_.begin(), jobs_.end(), &job);
-  if (found != jobs_.end()) jobs_.erase(found);
-  if (job.in_flight != 0 || job.finished) return;
+  if (found != jobs_.end()) job.place.splice(job.place.end(), jobs_, found);
+}
+
+bool Reader::comes_to_end(ReadJob &job) noexcept {
+  if (!job.submitted || !(job.all_taken() || job.stopped())) return false;
+  leave_queue(job);
+  if (job.in_flight != 0 || job.ending) return false;
+  job.ending = true;
+  return true;
+}
+
+bool Reader::stop(ReadJob &job, ReadStop reason) noexcept {
+  if (job.ending) return false;
+  if (!job.stopped()) job.stop.store(reason, std::memory_order_relaxed);
+  return comes_to_end(job);
+}
+
+void Reader::end(ReadJob &job) noexcept {
+  const auto code = [&] {
+    switch (job.stop.load(std::memory_order_relaxed)) {
+      case ReadStop::kFailed:
+        return job.status.code();
+      case ReadStop::kTimedOut:
+        return SLUICE_TIMED_OUT;
+      default:
+        return SLUICE_CANCELLED;
+    }
+  };
+  for (const uint32_t range : job.plan.range_order)
+    if (!job.ranges.has_arrived(range)) job.listener.range_ended(job, range, code());
+  const std::lock_guard lock(mutex_);
   job.finished = true;
   job.changed.notify_all();
 }
@@ -181,7 +211,13 @@ void Reader::remove_if_done(ReadJob &job) noexcept {
 Reader::Taken Reader::take(bool wait) {
   std::unique_lock lock(mutex_);
   for (;;) {
-    stop_late_jobs();
+    if (ReadJob *late = next_late()) {
+      if (!stop_late(*late)) continue;
+      lock.unlock();
+      end(*late);
+      lock.lock();
+      continue;
+    }
     const Taken taken = next_piece();
     if (taken.job || !wait || (stopping_ && jobs_.empty())) return taken;
     work_.wait(lock);
@@ -206,27 +242,45 @@ bool Reader::idle() {
   return jobs_.empty();
 }
 
-void Reader::finish(const Taken &taken, Status status) noexcept {
-  ReadJob &job = *taken.job;
-  // What is dropped after a failure or a cancellation hasn't arrived.
-  if (status.ok() && !job.stopped.load(std::memory_order_relaxed))
-    job.done_bytes.fetch_add(taken.piece->payload_bytes, std::memory_order_relaxed);
-  const std::lock_guard lock(mutex_);
-  --job.in_flight;
-  if (taken.disk) disk_read_ended(taken, status.ok());
-  if (!status.ok() && job.status.ok()) {
+void Reader::fail(ReadJob &job, Status status) noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    if (job.stopped()) return;
     job.status = std::move(status);
-    job.stopped.store(true, std::memory_order_relaxed);
+    stop(job, ReadStop::kFailed);  // the failed piece is in flight: the end comes with it
   }
-  remove_if_done(job);
+  job.listener.job_failed(job);
 }
 
-void Reader::cancel(ReadJob &job) {
-  const std::lock_guard lock(mutex_);
-  if (job.finished) return;
-  job.cancelled = true;
-  job.stopped.store(true, std::memory_order_relaxed);
-  remove_if_done(job);
+void Reader::finish(const Taken &taken, Outcome outcome) noexcept {
+  ReadJob &job = *taken.job;
+  const bool ok = outcome.status.ok();
+  bool ranges_arrived = false;
+  if (outcome.arrived) {
+    job.done_bytes.fetch_add(taken.piece->payload_bytes, std::memory_order_relaxed);
+    ranges_arrived = job.ranges.arrived(*taken.piece, outcome.copied_by, [&](size_t range) {
+      job.listener.range_ended(job, range, SLUICE_OK);
+    });
+  }
+  if (!ok) fail(job, std::move(outcome.status));
+  bool over;
+  {
+    const std::lock_guard lock(mutex_);
+    --job.in_flight;
+    if (taken.disk) disk_read_ended(taken, ok);
+    if (ranges_arrived && job.range_waiters != 0) job.changed.notify_all();
+    over = comes_to_end(job);
+  }
+  if (over) end(job);
+}
+
+void Reader::cancel(ReadJob &job) noexcept {
+  bool over;
+  {
+    const std::lock_guard lock(mutex_);
+    over = stop(job, ReadStop::kCancelled);
+  }
+  if (over) end(job);
 }
 
 void Reader::set_urgency(ReadJob &job, sluice_read_urgency urgency) {
@@ -234,30 +288,28 @@ void Reader::set_urgency(ReadJob &job, sluice_read_urgency urgency) {
   job.urgency = urgency;
 }
 
+bool Reader::finished(const ReadJob &job) {
+  const std::lock_guard lock(mutex_);
+  return job.finished;
+}
+
 // Where every piece was begun in time, the read goes on to its end.
-void Reader::stop_late(ReadJob &job) noexcept {
-  if (job.finished || job.all_taken()) return;
-  job.timed_out = true;
-  job.stopped.store(true, std::memory_order_relaxed);
-  remove_if_done(job);
+bool Reader::stop_late(ReadJob &job) noexcept {
+  return !job.all_taken() && stop(job, ReadStop::kTimedOut);
 }
 
-void Reader::stop_late_jobs() noexcept {
-  for (size_t i = 0; i < jobs_.size();) {
-    ReadJob &job = *jobs_[i];
-    if (job.timeout_ms != 0 && Clock::now() >= job.deadline)
-      stop_late(job);  // takes it off the list
-    else
-      ++i;
-  }
+ReadJob *Reader::next_late() noexcept {
+  for (ReadJob *job : jobs_)
+    if (job->timeout_ms != 0 && Clock::now() >= job->deadline) return job;
+  return nullptr;
 }
 
-Status Reader::make_wait(ReadJob &job) noexcept {
+Status Reader::make_wait(uint64_t workers, CUstream stream) noexcept {
   for (uint32_t i = 0; i < workers_.size(); ++i) {
-    if (!(job.participants & (uint64_t{1} << i))) continue;
+    if (!(workers & (uint64_t{1} << i))) continue;
     SLUICE_ASSIGN(Event event, device_.events().take());
     SLUICE_TRY(event.record(workers_[i]->stream()));
-    SLUICE_TRY(event.make_wait(job.stream));
+    SLUICE_TRY(event.make_wait(stream));
   }
   return {};
 }
@@ -270,42 +322,70 @@ void Reader::sync_participants(ReadJob &job) noexcept {
 }
 
 void Reader::settle(ReadJob &job) noexcept {
-  if (job.status.ok() && job.cancelled)
+  const ReadStop stop = job.stop.load(std::memory_order_relaxed);
+  if (stop == ReadStop::kCancelled)
     job.status = error(SLUICE_CANCELLED, "the read was cancelled after {} of {} bytes",
                        job.done_bytes.load(), job.plan.total_bytes);
-  if (job.status.ok() && job.timed_out)
+  if (stop == ReadStop::kTimedOut)
     job.status = error(SLUICE_TIMED_OUT, "the read's {} ms passed after {} of {} bytes",
                        job.timeout_ms, job.done_bytes.load(), job.plan.total_bytes);
-  if (job.status.ok()) job.status = make_wait(job);
-  if (!job.status.ok() || !mark_targets(job)) sync_participants(job);
+  if (job.status.ok()) job.status = make_wait(job.participants, job.stream);
+  if (!job.status.ok() || !mark_targets(job, job.stream).ok()) sync_participants(job);
   job.drop_targets();
   job.settled = true;
 }
 
-// The buffers outlive the copies, which the job's stream is ordered behind now. False where that
-// can't be noted: one was destroyed meanwhile, or memory ran out.
-bool Reader::mark_targets(ReadJob &job) noexcept {
+// The buffers outlive the copies, which `stream` is ordered behind now. Fails where that can't be
+// noted: one was destroyed meanwhile, or memory ran out.
+Status Reader::mark_targets(ReadJob &job, CUstream stream) noexcept {
   try {
-    return std::all_of(job.targets.begin(), job.targets.end(),
-                       [&](const auto &target) { return target->use(job.stream).ok(); });
+    for (const auto &target : job.targets) SLUICE_TRY(target->use(stream));
+    return {};
   } catch (const std::bad_alloc &) {
-    return false;
+    return Status::out_of_host_memory();
   }
+}
+
+// Until done() or the time is over; a deadline that passes meanwhile acts.
+template <typename Done>
+bool Reader::await(std::unique_lock<std::mutex> &lock, ReadJob &job, uint32_t timeout_ms,
+                   Done done) {
+  const auto until = Clock::now() + std::chrono::milliseconds(timeout_ms);
+  if (job.timeout_ms != 0 && (timeout_ms == 0 || job.deadline <= until) &&
+      !job.changed.wait_until(lock, job.deadline, done) && stop_late(job)) {
+    lock.unlock();
+    end(job);
+    lock.lock();
+  }
+  if (timeout_ms != 0) return job.changed.wait_until(lock, until, done);
+  job.changed.wait(lock, done);
+  return true;
 }
 
 bool Reader::wait(ReadJob &job, uint32_t timeout_ms) {
   {
     std::unique_lock lock(mutex_);
-    const auto finished = [&] { return job.finished; };
-    if (job.timeout_ms != 0 && !job.changed.wait_until(lock, job.deadline, finished))
-      stop_late(job);
-    if (timeout_ms == 0)
-      job.changed.wait(lock, finished);
-    else if (!job.changed.wait_for(lock, std::chrono::milliseconds(timeout_ms), finished))
-      return false;
+    if (!await(lock, job, timeout_ms, [&] { return job.finished; })) return false;
   }
+  const std::lock_guard settling(job.settling);
   if (!job.settled) settle(job);
   return true;
+}
+
+bool Reader::wait_for_range(ReadJob &job, size_t range) {
+  std::unique_lock lock(mutex_);
+  ++job.range_waiters;
+  await(lock, job, 0, [&] { return job.finished || job.ranges.has_arrived(range); });
+  --job.range_waiters;
+  return job.ranges.has_arrived(range);
+}
+
+Status Reader::order_behind(ReadJob &job, size_t range, CUstream stream) {
+  const uint64_t workers = job.ranges.copied_by(range);
+  if (workers == 0) return {};
+  SLUICE_TRY(make_wait(workers, stream));
+  const std::lock_guard settling(job.settling);
+  return mark_targets(job, stream);
 }
 
 void Reader::set_path(PathTaken taken) {

@@ -7,6 +7,7 @@
 
 #include <condition_variable>
 #include <deque>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -35,12 +36,19 @@ class Reader final : public DevicePart {
   ~Reader() override;
   Status close() override;
 
-  // The plan is made for the ring's slots, its pieces are placed.
-  Status submit(ReadJob &job);
+  // Everything about a submit that can fail. The plan is made for the ring's slots, its pieces are
+  // placed. Needs the device's context current, as what waits does.
+  Status prepare(ReadJob &job);
+  void submit(ReadJob &job) noexcept;
   // Until every copy is queued; then orders the job's stream behind them. With a failure: until
   // nothing of the job is in flight. False when `timeout_ms` passed first; 0 waits on.
   bool wait(ReadJob &job, uint32_t timeout_ms);
-  void cancel(ReadJob &job);
+  // Until the range's copies are queued; false: the job has finished without.
+  bool wait_for_range(ReadJob &job, size_t range);
+  // Orders `stream` behind the copies of a range that has arrived.
+  Status order_behind(ReadJob &job, size_t range, CUstream stream);
+  bool finished(const ReadJob &job);
+  void cancel(ReadJob &job) noexcept;
   void set_urgency(ReadJob &job, sluice_read_urgency urgency);
 
   Device &device() const noexcept { return device_; }
@@ -67,28 +75,41 @@ class Reader final : public DevicePart {
     Disk *disk = nullptr;   // nullptr: from the page cache
     bool buffered = false;  // though a direct read would work
   };
+  // What came of a piece.
+  struct Outcome {
+    Status status;
+    bool arrived = false;    // else it failed, or was dropped
+    uint64_t copied_by = 0;  // the worker's bit, where copies are queued
+  };
 
   explicit Reader(Device &device);
   Status make_workers();
   Status choose_backend(uint32_t workers, std::vector<std::unique_ptr<AsyncQueue>> *queues);
   // None of these throws: a job that has begun to settle is always settled.
-  Status make_wait(ReadJob &job) noexcept;
+  Status make_wait(uint64_t workers, CUstream stream) noexcept;
   void settle(ReadJob &job) noexcept;
-  bool mark_targets(ReadJob &job) noexcept;
+  Status mark_targets(ReadJob &job, CUstream stream) noexcept;
   void sync_participants(ReadJob &job) noexcept;
+  template <typename Done>
+  bool await(std::unique_lock<std::mutex> &lock, ReadJob &job, uint32_t timeout_ms, Done done);
 
   // For workers. With `wait` it blocks until there is a piece or the reader stops.
   Taken take(bool wait);
-  void finish(const Taken &taken, Status status) noexcept;
+  void finish(const Taken &taken, Outcome outcome) noexcept;
   bool idle();
-  void remove_if_done(ReadJob &job) noexcept;
+  void fail(ReadJob &job, Status status) noexcept;
+  // Under the mutex. True: the caller ends the job, once it has let go of the mutex.
+  bool stop(ReadJob &job, ReadStop reason) noexcept;
+  bool stop_late(ReadJob &job) noexcept;
+  bool comes_to_end(ReadJob &job) noexcept;
+  ReadJob *next_late() noexcept;
+  void end(ReadJob &job) noexcept;
+  void leave_queue(ReadJob &job) noexcept;
   void know_disks(const ReadJob &job);
   Disk *disk_of(const ReadPiece &piece) noexcept;
   bool may_read_more(const Disk &disk, const ReadJob &job) const noexcept;
   Taken next_piece() noexcept;
   Taken next_piece_of(sluice_read_urgency urgency) noexcept;
-  void stop_late(ReadJob &job) noexcept;
-  void stop_late_jobs() noexcept;
   void disk_read_ended(const Taken &taken, bool ok) noexcept;
 
   Device &device_;
@@ -101,7 +122,7 @@ class Reader final : public DevicePart {
 
   mutable std::mutex mutex_;
   std::condition_variable work_;
-  std::deque<ReadJob *> jobs_;  // with pieces that nobody has taken
+  std::list<ReadJob *> jobs_;  // with pieces that nobody has taken
   std::deque<Disk> disks_;
   uint32_t most_at_once_ = 1;  // reads that the ring and the threads allow
   bool stopping_ = false;

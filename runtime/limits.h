@@ -28,6 +28,7 @@ inline constexpr uint32_t kDefaultMaxWorkers = 12;
 inline constexpr uint32_t kMaxWorkers = 64;
 inline constexpr uint32_t kMaxReadAttempts = 64;  // of one operation without any progress
 inline constexpr uint64_t kMaxRanges = uint64_t{1} << 24;
+inline constexpr size_t kMaxReadParts = 64;
 
 inline constexpr uint64_t kArenaBytes = 32 * kMiB;  // mimalloc 2.0.9: multiples of its segment
 inline constexpr uint64_t kMaxPinnedAllocation = 16 * kMiB;

@@ -507,7 +507,7 @@ typedef struct sluice_read_range {
                               NULL: none */
 } sluice_read_range;
 
-/* A read in flight. Threads: any, one at a time. */
+/* A read in flight. Threads: any, several at once, but for its release. */
 typedef struct sluice_read sluice_read;
 
 typedef enum sluice_read_urgency {
@@ -515,6 +515,17 @@ typedef enum sluice_read_urgency {
   SLUICE_READ_SPECULATIVE = 1 /* ahead of need: none of it is begun while a demanded read of the
                                  device has bytes that could be begun */
 } sluice_read_urgency;
+
+/* Called once for each range of a read, with its index: with OK when its host bytes are there and
+ * its copies are queued (sluice_read_wait_range then only orders a stream behind them), else with
+ * what ended the read before it came. All calls have returned before sluice_read_wait does; none
+ * comes from a submit that fails. Ranges end in no certain order.
+ * Threads: one that reads, or one that submits, cancels or waits; several at once. No lock is held.
+ * It delays reads for as long as it takes. It may call anything of sluice, but what would wait for
+ * a read that has not ended answers BUSY, and releasing such a read is refused with a line in the
+ * log. `read` is what the submit gives, though the submit may not have returned yet. */
+typedef void (*sluice_read_range_function)(void *user, sluice_read *read, size_t range,
+                                           sluice_status status);
 
 /* Zeros are the defaults. */
 typedef struct sluice_read_options {
@@ -524,6 +535,8 @@ typedef struct sluice_read_options {
                           and sluice_read_wait answers TIMED_OUT. It waits for what had been begun:
                           a read that hangs inside the system can't be called back. */
   uint32_t reserved;   /* 0 */
+  sluice_read_range_function on_range; /* NULL: none */
+  void *user;                          /* for on_range */
 } sluice_read_options;
 #define SLUICE_READ_OPTIONS_INIT SLUICE_INIT(sluice_read_options)
 
@@ -544,6 +557,23 @@ SLUICE_API sluice_status sluice_read_submit(sluice_device *device, const sluice_
                                             const sluice_read_options *options,
                                             sluice_read **out_read);
 
+/* What one device gets of a read; as the arguments of sluice_read_submit. */
+typedef struct sluice_read_part {
+  sluice_device *device;
+  const sluice_read_range *ranges;
+  size_t count; /* 1 or more */
+  void *stream; /* of that device */
+} sluice_read_part;
+
+/* One read for several devices: it ends when all parts have, and the first failure ends them all.
+ * Each device's readers read for it, into its ring; a range's index counts on from part to part.
+ *   parts   `part_count` of them, 1 .. 64, each for another device; 2^24 ranges in all. Host
+ *           destinations must not overlap over all parts.
+ * Otherwise as sluice_read_submit, which is this with one part. */
+SLUICE_API sluice_status sluice_read_submit_parts(const sluice_read_part *parts, size_t part_count,
+                                                  const sluice_read_options *options,
+                                                  sluice_read **out_read);
+
 /* Changes the urgency of what has not been begun: a speculative read turns out to be needed, or
  * the other way. Harmless after the end. Returns: OK; INVALID_ARGUMENT. */
 SLUICE_API sluice_status sluice_read_set_urgency(sluice_read *read, uint32_t urgency);
@@ -553,9 +583,20 @@ SLUICE_API sluice_status sluice_read_set_urgency(sluice_read *read, uint32_t urg
  * complete; where a range has both, the host bytes must not change before `stream` has passed
  * this point. May be called again: same answer. With CU_STREAM_PER_THREAD: on the submit's thread.
  * Returns: OK; END_OF_FILE, IO_ERROR, SYSTEM_ERROR, DRIVER_ERROR, OUT_OF_... (names file, range,
- *          offset; the contents of all destinations are then undefined, and no work of this read
- *          is in flight any more); CANCELLED; TIMED_OUT. */
+ *          offset; destinations of ranges that had not arrived are then undefined, and no work of
+ *          this read is in flight any more); CANCELLED; TIMED_OUT; BUSY (inside on_range). */
 SLUICE_API sluice_status sluice_read_wait(sluice_read *read);
+
+/* Waits until range `range` has arrived, without the others, then makes `stream` wait for its
+ * copies: any stream of its device. Host bytes as with sluice_read_wait. The copies that its
+ * reading threads had queued for other ranges meanwhile are waited for too, a ring's worth at most.
+ * Returns: OK; INVALID_ARGUMENT (no such range, unknown stream); BUSY (inside on_range, and it has
+ *          not arrived); STREAM_CAPTURING; those of sluice_read_wait where the range never came. */
+SLUICE_API sluice_status sluice_read_wait_range(sluice_read *read, size_t range, void *stream);
+
+/* Whether it has; doesn't wait. Returns: OK; INVALID_ARGUMENT. */
+SLUICE_API sluice_status sluice_read_range_arrived(sluice_read *read, size_t range,
+                                                   bool *out_arrived);
 
 /* Bytes that have arrived (device copies: queued) and bytes asked for. Either may be NULL. */
 SLUICE_API sluice_status sluice_read_progress(const sluice_read *read, uint64_t *out_done,
@@ -751,6 +792,8 @@ typedef bool (*sluice_progress_function)(void *user, uint64_t bytes_done, uint64
 /* Loads every tensor to its own place in one new buffer, and waits until all copies are queued;
  * `stream` is then ordered behind them (sluice_stream_synchronize waits for the bytes).
  *   alignment      of each tensor's address: 0 (256), or a power of two up to 2 MiB.
+ *   options        of the read, NULL: the defaults. A range's index is its tensor's; the read is the
+ *                  call's own: not to be released or kept.
  *   progress       NULL: none.
  *   out_buffer     destroy it to give the memory back.
  *   out_addresses  NULL, or tensor_count places: the address of each tensor (of an empty one too).
@@ -758,8 +801,9 @@ typedef bool (*sluice_progress_function)(void *user, uint64_t bytes_done, uint64
  *          nothing stays allocated. */
 SLUICE_API sluice_status sluice_checkpoint_load(sluice_checkpoint *checkpoint,
                                                 sluice_device *device, uint64_t alignment,
-                                                void *stream, sluice_progress_function progress,
-                                                void *user, sluice_buffer **out_buffer,
+                                                void *stream, const sluice_read_options *options,
+                                                sluice_progress_function progress, void *user,
+                                                sluice_buffer **out_buffer,
                                                 uint64_t *out_addresses);
 
 /* ---- Ahead of need ----------------------------------------------------------------------- */

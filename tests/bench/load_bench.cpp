@@ -93,8 +93,8 @@ Sample load(const char *path, std::map<std::string, std::vector<Sample>> *plain,
   sluice_checkpoint *checkpoint = nullptr;
   sluice_buffer *buffer = nullptr;
   if (sluice_checkpoint_open(session.runtime, path, &checkpoint) != SLUICE_OK) fail("open");
-  if (sluice_checkpoint_load(checkpoint, session.device, 0, nullptr, nullptr, nullptr, &buffer,
-                             nullptr) != SLUICE_OK ||
+  if (sluice_checkpoint_load(checkpoint, session.device, 0, nullptr, nullptr, nullptr, nullptr,
+                             &buffer, nullptr) != SLUICE_OK ||
       sluice_stream_synchronize(session.device, nullptr) != SLUICE_OK)
     fail("load");
   const Sample sample = watch.read();

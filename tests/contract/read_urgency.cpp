@@ -4,14 +4,13 @@
 
 #include <array>
 #include <chrono>
-#include <condition_variable>
-#include <mutex>
 #include <optional>
 #include <thread>
 
 #include "runtime/limits.h"
 #include "runtime/os.h"
 #include "tests/support/files.h"
+#include "tests/support/gate.h"
 #include "tests/support/session.h"
 
 namespace {
@@ -22,38 +21,6 @@ using sluice::kMiB;
 constexpr uint64_t kSlot = 64 << 10;
 constexpr uint64_t kPartBytes = 8 * kSlot;
 
-// Reads wait here until it is opened.
-struct Gate {
-  std::mutex mutex;
-  std::condition_variable changed;
-  bool open = true;
-  std::vector<uint64_t> offsets;  // of what came since it was shut, in order
-
-  void shut() {
-    const std::lock_guard lock(mutex);
-    open = false;
-    offsets.clear();
-  }
-  void let_through() {
-    const std::lock_guard lock(mutex);
-    open = true;
-    changed.notify_all();
-  }
-  void pass(uint64_t offset) {
-    std::unique_lock lock(mutex);
-    offsets.push_back(offset);
-    changed.notify_all();
-    changed.wait(lock, [&] { return open; });
-  }
-  void wait_for_first() {
-    std::unique_lock lock(mutex);
-    changed.wait(lock, [&] { return !offsets.empty(); });
-  }
-  bool first_comes_within(std::chrono::milliseconds time) {
-    std::unique_lock lock(mutex);
-    return changed.wait_for(lock, time, [&] { return !offsets.empty(); });
-  }
-};
 Gate gate;
 
 int64_t read_through_gate(int descriptor, void *buffer, size_t bytes, uint64_t offset) {

@@ -60,7 +60,7 @@ void check_load(Gpu &gpu, const std::string &path, const std::vector<unsigned ch
   REQUIRE(sluice_checkpoint_info_get(checkpoint, &info) == SLUICE_OK);
   std::vector<uint64_t> addresses(info.tensor_count);
   const sluice_status status = sluice_checkpoint_load(checkpoint, gpu.device, 0, nullptr, nullptr,
-                                                      nullptr, &buffer, addresses.data());
+                                                      nullptr, nullptr, &buffer, addresses.data());
   INFO(last_error());
   REQUIRE(status == SLUICE_OK);
   size_t offset = 0;

@@ -66,7 +66,7 @@ inline JobResult run_load(const SweepInput &input, const sluice_options &options
   result.status = sluice_checkpoint_open(session.runtime, input.path.c_str(), &checkpoint);
   if (result.status == SLUICE_OK)
     result.status = sluice_checkpoint_load(checkpoint, session.device, 0, nullptr, nullptr, nullptr,
-                                           &buffer, addresses.data());
+                                           nullptr, &buffer, addresses.data());
   if (result.status == SLUICE_OK)
     result.wrong_bytes = !same_bytes(session.device, input, addresses);
   sluice_buffer_destroy(buffer);

@@ -62,7 +62,7 @@ Loaded load(const Request &request) {
   loaded.addresses.resize(info.tensor_count);
   Progress progress("loading");
   sluice_buffer *buffer = nullptr;
-  check(sluice_checkpoint_load(loaded.checkpoint.get(), loaded.device.get(), 0, nullptr,
+  check(sluice_checkpoint_load(loaded.checkpoint.get(), loaded.device.get(), 0, nullptr, nullptr,
                                show_progress, &progress, &buffer, loaded.addresses.data()));
   loaded.buffer.reset(buffer);
   check(sluice_stream_synchronize(loaded.device.get(), nullptr));

@@ -24,6 +24,7 @@
 
 #include "io/blocks.h"
 #include "io/checkpoint_index.h"
+#include "io/fast_disk.h"
 #include "io/file.h"
 #include "io/file_format.h"
 #include "io/file_header.h"
@@ -96,4 +97,5 @@ class Checkpoint {
 struct sluice_checkpoint {
   std::unique_ptr<sluice::Checkpoint> checkpoint;
   std::vector<sluice_file> files;  // of the shards, borrowed from the checkpoint
+  sluice::FastDisk fast_disk;
 };

@@ -32,11 +32,12 @@ struct ReadSegment {
 
 struct ReadPiece {
   File *file = nullptr;
+  const std::byte *source = nullptr;  // in place of a file: host memory, copied into a slot
   uint64_t offset = 0;
   uint32_t length_bytes = 0;  // to ask for when direct
   uint32_t needed_bytes = 0;  // that must arrive
   bool direct = false;
-  bool cached = false;        // its bytes are in the page cache
+  bool cached = false;        // its bytes are in RAM: the disk's tuner has no say
   bool uncached = false;      // else: they shall not stay there
   std::byte *host = nullptr;  // read straight to here; nullptr: into a slot
   uint32_t first_segment = 0;

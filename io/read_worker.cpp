@@ -93,18 +93,26 @@ bool ReadWorker::begin_next(bool wait) noexcept {
 void ReadWorker::begin(InFlight &entry) noexcept {
   const ReadPiece &piece = *entry.taken.piece;
   entry.operation = {};
-  entry.operation.file = piece.file;
   entry.operation.buffer = entry.slot ? entry.slot->data : piece.host;
-  entry.operation.offset = piece.offset;
-  entry.operation.length_bytes = piece.length_bytes;
-  entry.operation.needed_bytes = piece.needed_bytes;
-  entry.operation.direct = piece.direct && !entry.taken.buffered && piece.file->direct() >= 0;
-  entry.operation.uncached = piece.uncached || (piece.direct && !entry.operation.direct);
-  entry.operation.fixed = queue_ && entry.slot && queue_->fixed_buffers();
   if (!broken_.ok() || entry.taken.job->stopped()) return end(entry, false);
+  if (!piece.source) return begin_reading(entry);
+  std::memcpy(entry.operation.buffer, piece.source, piece.needed_bytes);
+  pass_on(entry, deliver(entry));
+}
+
+void ReadWorker::begin_reading(InFlight &entry) noexcept {
+  const ReadPiece &piece = *entry.taken.piece;
+  ReadOperation &operation = entry.operation;
+  operation.file = piece.file;
+  operation.offset = piece.offset;
+  operation.length_bytes = piece.length_bytes;
+  operation.needed_bytes = piece.needed_bytes;
+  operation.direct = piece.direct && !entry.taken.buffered && piece.file->direct() >= 0;
+  operation.uncached = piece.uncached || (piece.direct && !operation.direct);
+  operation.fixed = queue_ && entry.slot && queue_->fixed_buffers();
   // Through one ring the page cache is copied by one thread: workers do it side by side.
   const bool by_worker = piece.cached && device_.runtime().options().io == SLUICE_IO_AUTO;
-  if (queue_ && !queue_->broken() && !by_worker) return queue_->submit(entry.operation);
+  if (queue_ && !queue_->broken() && !by_worker) return queue_->submit(operation);
   perform(entry);
 }
 
@@ -164,6 +172,10 @@ void ReadWorker::end(InFlight &entry, bool read_ok) noexcept {
       outcome.status = entry.operation.failure();
     if (entry.slot) reader_.ring().release_free(entry.slot);
   }
+  pass_on(entry, std::move(outcome));
+}
+
+void ReadWorker::pass_on(InFlight &entry, Reader::Outcome outcome) noexcept {
   if (!outcome.status.ok() && entry.taken.piece->name)
     outcome.status = std::move(outcome.status).with_context(entry.taken.piece->name);
   const Reader::Taken taken = std::exchange(entry.taken, {});

@@ -40,11 +40,13 @@ class ReadWorker {
   Status prepare_thread() noexcept;
   bool begin_next(bool wait) noexcept;
   void begin(InFlight &entry) noexcept;
+  void begin_reading(InFlight &entry) noexcept;
   void complete(const AsyncQueue::Completion &completion) noexcept;
   void reap() noexcept;
   void leave_uncached(const InFlight &entry) noexcept;
   void perform(InFlight &entry) noexcept;
   void end(InFlight &entry, bool read_ok) noexcept;
+  void pass_on(InFlight &entry, Reader::Outcome outcome) noexcept;
   Reader::Outcome deliver(InFlight &entry) noexcept;
   Status queue_copies(const InFlight &entry, const std::byte *buffer, bool *queued) noexcept;
   Status await_start(ReadJob &job) noexcept;

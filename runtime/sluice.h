@@ -792,8 +792,8 @@ typedef bool (*sluice_progress_function)(void *user, uint64_t bytes_done, uint64
 /* Loads every tensor to its own place in one new buffer, and waits until all copies are queued;
  * `stream` is then ordered behind them (sluice_stream_synchronize waits for the bytes).
  *   alignment      of each tensor's address: 0 (256), or a power of two up to 2 MiB.
- *   options        of the read, NULL: the defaults. A range's index is its tensor's; the read is the
- *                  call's own: not to be released or kept.
+ *   options        of the read, NULL: the defaults. A range's index is its tensor's; the read is
+ *                  the call's own: not to be released or kept.
  *   progress       NULL: none.
  *   out_buffer     destroy it to give the memory back.
  *   out_addresses  NULL, or tensor_count places: the address of each tensor (of an empty one too).
@@ -805,6 +805,30 @@ SLUICE_API sluice_status sluice_checkpoint_load(sluice_checkpoint *checkpoint,
                                                 sluice_progress_function progress, void *user,
                                                 sluice_buffer **out_buffer,
                                                 uint64_t *out_addresses);
+
+/* Whether bytes of weights that have no pin stay in RAM, or may go and are read again. */
+typedef struct sluice_fast_disk_info {
+  uint32_t struct_size;
+  uint32_t asked; /* sluice_switch: what sluice_options.fast_disk says */
+  bool on;        /* they may go */
+  uint64_t model_bytes;
+  uint64_t ram_room_bytes;   /* available RAM, of machine and container, above the floor */
+  uint64_t disk_bytes_per_s; /* to the device, around the page cache; 0: not measured */
+  uint64_t ram_bytes_per_s;  /* to the device, from RAM that isn't pinned; 0: not measured */
+  char reason[256];
+} sluice_fast_disk_info;
+#define SLUICE_FAST_DISK_INFO_INIT SLUICE_INIT(sluice_fast_disk_info)
+
+/* Decides it for one checkpoint and the disk it lies on. With SLUICE_AUTO: on where the weights
+ * don't fit into the RAM that is available now above the floor (sluice_options.pinned_limit says
+ * which), or where the disk measures no slower than copying from RAM that isn't pinned. What fits
+ * is measured at the first call for a checkpoint and a device: up to 416 MiB are read and 384 MiB
+ * copied, in some 0.2 s, with 128 MiB of host memory and one slot of the device's. A later call
+ * looks at the RAM anew; where the answer changes, the log says so (SLUICE_LOG_WARNING).
+ * Threads: any. Returns: OK; INVALID_ARGUMENT; those of sluice_buffer_grow and sluice_read_wait. */
+SLUICE_API sluice_status sluice_checkpoint_fast_disk(sluice_checkpoint *checkpoint,
+                                                     sluice_device *device,
+                                                     sluice_fast_disk_info *out_info);
 
 /* ---- Ahead of need ----------------------------------------------------------------------- */
 

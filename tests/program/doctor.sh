@@ -45,6 +45,16 @@ expect_json driver null
 expect_json paths.0.temporary_file true
 expect_json paths.1.temporary_file false
 [[ -z $(ls -A folder) ]] || fail 'the temporary file was left behind'
+"$PROGRAM" generate model.safetensors --size 4MiB --tensors 3 >/dev/null
+run doctor model.safetensors --driver emulated --json
+expect_exit 0
+expect_keys paths.0.fast_disk.{on,model_bytes,ram_room_bytes,reason}
+expect_out ' fit into ' ' of RAM; the disk '
+run doctor model.safetensors --driver emulated --fast-disk on
+expect_exit 0
+expect_out 'fast disk' 'on; as asked'
+run doctor model.safetensors --driver none
+grep -q 'fast disk' out && fail 'measures the way to a device without a device'
 run doctor absent --driver none --json
 expect_exit 1
 expect_error absent

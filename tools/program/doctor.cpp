@@ -47,6 +47,7 @@ struct PathFacts {
   std::string path;
   bool temporary = false;  // a file was made in a folder for the test
   std::optional<sluice_file_info> info;
+  std::optional<sluice_fast_disk_info> fast_disk;  // of a checkpoint, where there is a device
   std::optional<Failure> failure;
 };
 
@@ -173,12 +174,28 @@ PathFacts diagnose_path(const Runtime &runtime, const std::string &path) {
   return facts;
 }
 
+// Nothing where the path is no checkpoint.
+std::optional<sluice_fast_disk_info> diagnose_fast_disk(const Runtime &runtime, uint32_t ordinal,
+                                                        const std::string &path) {
+  try {
+    const Device device = open_device(runtime, ordinal);
+    const Checkpoint checkpoint = open_checkpoint(runtime, path.c_str());
+    auto info = sized<sluice_fast_disk_info>();
+    check(sluice_checkpoint_fast_disk(checkpoint.get(), device.get(), &info));
+    return info;
+  } catch (const Failure &) {
+    return std::nullopt;
+  }
+}
+
 void diagnose_paths(const Request &request, const Runtime &runtime, Diagnosis *diagnosis) {
   std::vector<std::string> paths = request.paths;
   if (paths.empty()) paths.emplace_back(".");
   for (const std::string &path : paths) {
     diagnosis->paths.push_back(diagnose_path(runtime, path));
-    const PathFacts &facts = diagnosis->paths.back();
+    PathFacts &facts = diagnosis->paths.back();
+    if (facts.info && !request.paths.empty() && !diagnosis->devices.empty())
+      facts.fast_disk = diagnose_fast_disk(runtime, diagnosis->devices.front().ordinal, path);
     if (facts.failure && !request.paths.empty()) {
       diagnosis->failure = facts.failure;
       diagnosis->missing.push_back({fmt::format("'{}'", path), "name a file or folder to read"});
@@ -300,7 +317,10 @@ std::string path_text(const PathFacts &facts) {
   if (facts.info->direct_io) {
     text += fmt::format(", aligned to {} bytes", facts.info->direct_alignment);
   }
-  return row("direct I/O", fmt::format("{}; {}", text, facts.info->direct_io_reason));
+  text = row("direct I/O", fmt::format("{}; {}", text, facts.info->direct_io_reason));
+  if (!facts.fast_disk) return text;
+  return text + row("fast disk", fmt::format("{}: {}; {}", path, facts.fast_disk->on ? "on" : "off",
+                                             facts.fast_disk->reason));
 }
 
 std::string diagnosis_text(const Diagnosis &diagnosis) {
@@ -341,13 +361,24 @@ Json device_json(const DeviceFacts &facts) {
           {"read_only_host_register", info.read_only_host_register}};
 }
 
+Json fast_disk_json(const sluice_fast_disk_info &info) {
+  return {{"on", info.on},
+          {"model_bytes", info.model_bytes},
+          {"ram_room_bytes", info.ram_room_bytes},
+          {"disk_bytes_per_s", info.disk_bytes_per_s},
+          {"ram_bytes_per_s", info.ram_bytes_per_s},
+          {"reason", info.reason}};
+}
+
 Json path_json(const PathFacts &facts) {
   if (!facts.info) return {{"path", facts.path}, {"error", error_json(*facts.failure)}};
-  return {{"path", facts.path},
-          {"temporary_file", facts.temporary},
-          {"direct_io", facts.info->direct_io},
-          {"direct_alignment", facts.info->direct_alignment},
-          {"reason", facts.info->direct_io_reason}};
+  Json json = {{"path", facts.path},
+               {"temporary_file", facts.temporary},
+               {"direct_io", facts.info->direct_io},
+               {"direct_alignment", facts.info->direct_alignment},
+               {"reason", facts.info->direct_io_reason}};
+  if (facts.fast_disk) json["fast_disk"] = fast_disk_json(*facts.fast_disk);
+  return json;
 }
 
 void add_machine(const sluice_report &report, Json *json) {

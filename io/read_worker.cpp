@@ -50,7 +50,7 @@ void ReadWorker::run() noexcept {
     while (busy_ < in_flight_.size() && begin_next(busy_ == 0)) reap();
     if (busy_ != 0) {
       complete(queue_->wait_one());
-    } else if (!waiting_.job) {
+    } else {
       return;  // begin_next waited and the reader stops
     }
   }
@@ -63,27 +63,32 @@ ReadWorker::InFlight *ReadWorker::free_entry() noexcept {
 }
 
 // Takes a piece and a slot for it and begins to read. With `wait` it blocks for both; otherwise
-// false when there is none right now.
+// false when there is none right now. What has been taken is begun: kept until something in flight
+// ends, a piece would be held up by a read that hangs.
 bool ReadWorker::begin_next(bool wait) noexcept {
-  if (!waiting_.job) {
-    if (wait && queue_ && !queue_->broken() && reader_.idle()) queue_->forget_files();
-    waiting_ = reader_.take(wait);
-  }
-  if (!waiting_.job) return false;
+  if (wait && queue_ && !queue_->broken() && reader_.idle()) queue_->forget_files();
   Slot *slot = nullptr;
-  if (!waiting_.piece->host) {
-    const size_t most_pending = waiting_.piece->cached ? kSlotsPerWorker * reader_.worker_count()
-                                                       : reader_.ring().slot_count();
-    auto acquired = reader_.ring().acquire(wait, most_pending);
+  if (!wait) {
+    auto acquired = reader_.ring().acquire(false, 0);
+    if (!acquired.ok() || !acquired.value()) return false;
+    slot = acquired.value();
+  }
+  const Reader::Taken taken = reader_.take(wait);
+  if (taken.job && wait && !taken.piece->host) {
+    const size_t most_pending = taken.piece->cached ? kSlotsPerWorker * reader_.worker_count()
+                                                    : reader_.ring().slot_count();
+    auto acquired = reader_.ring().acquire(true, most_pending);
     if (!acquired.ok()) {
-      reader_.finish(std::exchange(waiting_, {}), {acquired.take_status()});
+      reader_.finish(taken, {acquired.take_status()});
       return true;
     }
     slot = acquired.value();
-    if (!slot) return false;
   }
+  if (slot && (!taken.job || taken.piece->host))
+    reader_.ring().release_free(std::exchange(slot, nullptr));
+  if (!taken.job) return false;
   InFlight &entry = *free_entry();
-  entry.taken = std::exchange(waiting_, {});
+  entry.taken = taken;
   entry.slot = slot;
   ++busy_;
   begin(entry);

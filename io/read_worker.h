@@ -59,7 +59,6 @@ class ReadWorker {
   std::unique_ptr<AsyncQueue> queue_;
   std::vector<InFlight> in_flight_;
   uint32_t busy_ = 0;
-  Reader::Taken waiting_;  // a piece that found no free slot yet
   CUstream stream_ = nullptr;
   uint64_t thread_ = 0;
   bool started_ = false;

@@ -169,8 +169,11 @@ void ReadWorker::end(InFlight &entry, bool read_ok) noexcept {
       outcome.status = entry.operation.failure();
     if (entry.slot) reader_.ring().release_free(entry.slot);
   }
-  if (!outcome.status.ok() && entry.taken.piece->name)
-    outcome.status = std::move(outcome.status).with_context(entry.taken.piece->name);
+  if (!outcome.status.ok()) {
+    const ReadPlan &plan = entry.taken.job->plan;
+    if (const char *name = plan.name_at(*entry.taken.piece, entry.operation.next_offset()))
+      outcome.status = std::move(outcome.status).with_context(name);
+  }
   const Reader::Taken taken = std::exchange(entry.taken, {});
   entry.slot = nullptr;
   --busy_;

@@ -39,6 +39,37 @@ TEST_CASE("ranges of all shapes reach the device") {
   });
 }
 
+TEST_CASE("offsets beyond 4 GiB, with any alignment, in a sparse file") {
+  const TemporaryFolder folder;
+  const auto data = pattern(200000, 11);
+  constexpr uint64_t kAt = (uint64_t{1} << 32) + 12345, kAcross = (uint64_t{1} << 32) - 70001;
+  const auto write_at = [&](uint64_t offset) {
+    std::fstream file(folder.file("f"), std::ios::binary | std::ios::in | std::ios::out);
+    file.seekp(static_cast<std::streamoff>(offset));
+    file.write(reinterpret_cast<const char *>(data.data()),
+               static_cast<std::streamsize>(data.size()));
+    REQUIRE(file.flush());
+  };
+  write_file(folder.file("f"), "", 0);
+  std::filesystem::resize_file(folder.file("f"), (uint64_t{5} << 30) + 1);
+  each_way([&](const Way &way) {
+    Reading reading(way);
+    reading.open(folder.file("f"), 1 << 20);
+    for (const uint64_t offset : {kAt, kAcross}) {
+      write_at(offset);
+      std::vector<unsigned char> host(data.size());
+      REQUIRE(reading.read({{reading.file, offset, data.size(), reading.base() + 1, nullptr, "far"},
+                            {reading.file, offset, host.size(), 0, host.data(), "host"}}) ==
+              SLUICE_OK);
+      CHECK(reading.device_bytes(1, data.size()) == data);
+      CHECK(host == data);
+    }
+    REQUIRE(reading.read({{reading.file, uint64_t{5} << 30, 1, reading.base(), nullptr, "end"}}) ==
+            SLUICE_OK);
+    CHECK(reading.device_bytes(0, 1) == std::vector<unsigned char>{0});
+  });
+}
+
 TEST_CASE("host memory, pinned host memory, and both at once") {
   const TemporaryFolder folder;
   const auto data = pattern(200000, 2);

@@ -346,6 +346,33 @@ TEST_CASE("a file that was truncated after opening names itself, the range and t
   });
 }
 
+// They share a read.
+TEST_CASE("of many small ranges the first one that isn't whole is named") {
+  constexpr size_t kCount = 10, kBytes = 5000, kEach = 6000;
+  each_file_way([&](const Way &way) {
+    const OtherTable table(faulty_table(), way.direct);
+    Load load(way);
+    std::vector<std::string> names;
+    for (size_t i = 0; i < kCount; ++i) names.push_back("small." + std::to_string(i));
+    std::vector<sluice_read_range> ranges;
+    for (size_t i = 0; i < kCount; ++i)
+      ranges.push_back(
+          {load.file, i * kEach, kBytes, load.base() + i * kBytes, nullptr, names[i].c_str()});
+    for (size_t i = 0; i < kCount; ++i) {
+      CAPTURE(i);
+      for (const size_t left : {size_t{0}, kBytes - 1}) {
+        fs::resize_file(load.path(), i * kEach + left);
+        CHECK(load.read(ranges) == SLUICE_END_OF_FILE);
+        const std::string text = last_error();
+        INFO(text);
+        CHECK(text.find(": " + names[i] + ": ") != std::string::npos);
+      }
+    }
+    load.write();
+    load.check_works();
+  });
+}
+
 TEST_CASE("a file that is deleted or replaced after opening is still read") {
   const TemporaryFolder folder;
   const auto data = pattern(100000, 4), other = pattern(100000, 5);
@@ -491,6 +518,100 @@ TEST_CASE("faults of reads into host memory") {
       CHECK(sluice_pinned_free(load.session.device, pinned) == SLUICE_OK);
     });
   }
+}
+
+// Headers are read with plain reads, whatever the way of reading is.
+TEST_CASE("faults of reads of a checkpoint's header") {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("model.safetensors");
+  write_checkpoint(path, {70001, 1, 4096}, 7);
+  const OtherTable table(faulty_table(), SLUICE_OFF);
+  Session session;
+  REQUIRE(session.status() == SLUICE_OK);
+  sluice_checkpoint *checkpoint = nullptr;
+  const auto open_with = [&](const Fault &fault) {
+    faults.arm(fault);
+    const sluice_status status = sluice_checkpoint_open(session.runtime, path.c_str(), &checkpoint);
+    if (status == SLUICE_OK) CHECK(sluice_checkpoint_close(checkpoint) == SLUICE_OK);
+    if (status != SLUICE_OK) CHECK(last_error().find(path) != std::string::npos);
+    return status;
+  };
+  for (const int harmless : {1, 7, -EINTR, -EAGAIN}) {
+    CAPTURE(harmless);
+    CHECK(open_with({harmless, 1, 2}) == SLUICE_OK);
+    CHECK(faults.disarm() >= 1);
+  }
+  CHECK(open_with({1, 1, 1}) == SLUICE_OK);
+  for (const int fatal : {-EINTR, -EAGAIN, -EIO, -EINVAL, 0}) {
+    CAPTURE(fatal);
+    CHECK(open_with({fatal, 1, 1}) != SLUICE_OK);
+    CHECK(faults.disarm() <= static_cast<int>(sluice::kMaxReadAttempts));
+    int at = 1;
+    for (;; ++at) {
+      CAPTURE(at);
+      REQUIRE(at < 20);
+      const sluice_status status = open_with({fatal, at});
+      if (faults.disarm() == 0) break;
+      if (fatal == -EIO) CHECK(status == SLUICE_IO_ERROR);
+      if (fatal == 0) CHECK(status == SLUICE_END_OF_FILE);
+      CHECK((status == SLUICE_OK) == (fatal == -EINTR || fatal == -EAGAIN));
+    }
+    CHECK(at > 2);
+    CHECK(open_with({0, 1000}) == SLUICE_OK);
+  }
+}
+
+TEST_CASE("a whole checkpoint: a tensor is named, and the next load works") {
+  const TemporaryFolder folder;
+  const std::vector<size_t> sizes{70001, 1, 131072, 4096, 99999};
+  const std::string path = folder.file("model.safetensors");
+  const auto data = write_checkpoint(path, sizes, 7);
+  each_file_way([&](const Way &way) {
+    const OtherTable table(faulty_table(), way.direct);
+    Session session(options_of(way));
+    REQUIRE(session.status() == SLUICE_OK);
+    sluice_checkpoint *checkpoint = nullptr;
+    REQUIRE(sluice_checkpoint_open(session.runtime, path.c_str(), &checkpoint) == SLUICE_OK);
+    std::vector<uint64_t> addresses(sizes.size());
+    sluice_buffer *weights = nullptr;
+    const auto load = [&] {
+      return sluice_checkpoint_load(checkpoint, session.device, 0, nullptr, nullptr, nullptr,
+                                    nullptr, &weights, addresses.data());
+    };
+    const auto check = [&] {
+      size_t offset = 0;
+      for (size_t i = 0; i < sizes.size(); ++i) {
+        std::vector<unsigned char> bytes(sizes[i]);
+        CHECK(sluice_copy_to_host(session.device, addresses[i], sizes[i], nullptr, bytes.data()) ==
+              SLUICE_OK);
+        CHECK(bytes == part(data, offset, sizes[i]));
+        offset += sizes[i];
+      }
+      sluice_buffer_destroy(weights);
+    };
+    REQUIRE(load() == SLUICE_OK);  // direct reads have been tried
+    check();
+    for (const int result : {-EIO, 0}) {
+      CAPTURE(result);
+      for (int at = 1;; ++at) {
+        CAPTURE(at);
+        REQUIRE(at < 20);
+        faults.arm({result, at});
+        const sluice_status status = load();
+        const bool hit = faults.disarm() != 0;
+        if (hit) {
+          CHECK(status == (result == 0 ? SLUICE_END_OF_FILE : SLUICE_IO_ERROR));
+          CHECK(last_error().find(": t") != std::string::npos);
+          CHECK(last_error().find(path) != std::string::npos);
+          CHECK(weights == nullptr);
+          REQUIRE(load() == SLUICE_OK);
+        }
+        check();
+        if (!hit) break;
+      }
+    }
+    CHECK(sluice_checkpoint_close(checkpoint) == SLUICE_OK);
+  });
 }
 
 TEST_CASE("a read that hangs holds up no other one, and is right in the end") {

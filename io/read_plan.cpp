@@ -23,6 +23,7 @@ class Planner {
   void add(const ReadRange &range, uint32_t index) {
     plan_.total_bytes += range.bytes;
     plan_.range_order.push_back(index);
+    plan_.names.push_back({range.offset + range.bytes, range.name});
     const bool straight = range.host && (range.device_address == 0 || range.host_pinned);
     straight ? add_straight(range) : add_through_slots(range);
   }
@@ -45,7 +46,6 @@ class Planner {
     piece.file = range.file;
     piece.offset = offset;
     piece.direct = range.direct;
-    piece.name = range.name;
     piece.first_segment = static_cast<uint32_t>(plan_.segments.size());
     piece.first_range = current_range();
     piece.range_count = 1;
@@ -146,6 +146,14 @@ void merge_segments(ReadPlan &plan) {
 }
 
 }  // namespace
+
+const char *ReadPlan::name_at(const ReadPiece &piece, uint64_t offset) const noexcept {
+  if (piece.range_count == 0) return nullptr;
+  const auto first = names.begin() + piece.first_range, end = first + piece.range_count;
+  const auto found =
+      std::find_if(first, end, [&](const ReadName &each) { return each.end_offset > offset; });
+  return (found == end ? first : found)->name;
+}
 
 ReadPlan plan_reads(std::span<const ReadRange> ranges, uint64_t slot_bytes) {
   std::vector<uint32_t> order(ranges.size());

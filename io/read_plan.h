@@ -30,6 +30,12 @@ struct ReadSegment {
   std::byte *host = nullptr;
 };
 
+// For errors: whose bytes a place in a piece is.
+struct ReadName {
+  uint64_t end_offset = 0;  // of the range, in its file
+  const char *name = nullptr;
+};
+
 struct ReadPiece {
   File *file = nullptr;
   const std::byte *source = nullptr;  // in place of a file: host memory, copied into a slot
@@ -45,7 +51,6 @@ struct ReadPiece {
   uint32_t first_range = 0;  // of the plan's range_order: the ranges that it has bytes of
   uint32_t range_count = 0;
   uint64_t payload_bytes = 0;  // of the ranges, for progress
-  const char *name = nullptr;  // of the first range in it
 };
 
 struct ReadPlan {
@@ -53,7 +58,12 @@ struct ReadPlan {
   size_t disk_pieces = 0;
   std::vector<ReadSegment> segments;
   std::vector<uint32_t> range_order;  // of those that aren't empty, by their place in the files
+  std::vector<ReadName> names;        // in the same order
   uint64_t total_bytes = 0;
+
+  // The name, or null, of the piece's range that the byte at `offset` of the file is needed for; of
+  // its first one where there is none.
+  const char *name_at(const ReadPiece &piece, uint64_t offset) const noexcept;
 };
 
 // `slot_bytes` is a multiple of kDirectAlignment.

@@ -50,7 +50,7 @@ void ReadWorker::run() noexcept {
     while (busy_ < in_flight_.size() && begin_next(busy_ == 0)) reap();
     if (busy_ != 0) {
       complete(queue_->wait_one());
-    } else if (!waiting_.job) {
+    } else {
       return;  // begin_next waited and the reader stops
     }
   }
@@ -63,35 +63,49 @@ ReadWorker::InFlight *ReadWorker::free_entry() noexcept {
 }
 
 // Takes a piece and a slot for it and begins to read. With `wait` it blocks for both; otherwise
-// false when there is none right now.
+// false when there is none right now. What has been taken is begun: kept until something in flight
+// ends, a piece would be held up by a read that hangs.
 bool ReadWorker::begin_next(bool wait) noexcept {
-  if (!waiting_.job) {
-    if (wait && queue_ && !queue_->broken() && reader_.idle()) queue_->forget_files();
-    waiting_ = reader_.take(wait);
-  }
-  if (!waiting_.job) return false;
+  return wait ? wait_and_begin() : begin_at_once();
+}
+
+bool ReadWorker::wait_and_begin() noexcept {
+  if (queue_ && !queue_->broken() && reader_.idle()) queue_->forget_files();
+  const Reader::Taken taken = reader_.take(true);
+  if (!taken.job) return false;
   Slot *slot = nullptr;
-  if (!waiting_.piece->host) {
-    const size_t most_pending = waiting_.piece->cached ? kSlotsPerWorker * reader_.worker_count()
-                                                       : reader_.ring().slot_count();
-    auto acquired = reader_.ring().acquire(wait, most_pending);
+  if (!taken.piece->host) {
+    const size_t most_pending = taken.piece->cached ? kSlotsPerWorker * reader_.worker_count()
+                                                    : reader_.ring().slot_count();
+    auto acquired = reader_.ring().acquire(true, most_pending);
     if (!acquired.ok()) {
-      reader_.finish(std::exchange(waiting_, {}), {acquired.take_status()});
+      reader_.finish(taken, {acquired.take_status()});
       return true;
     }
     slot = acquired.value();
-    if (!slot) return false;
   }
-  InFlight &entry = *free_entry();
-  entry.taken = std::exchange(waiting_, {});
-  entry.slot = slot;
-  ++busy_;
-  begin(entry);
+  begin(taken, slot);
   return true;
 }
 
-void ReadWorker::begin(InFlight &entry) noexcept {
-  const ReadPiece &piece = *entry.taken.piece;
+// The slot first: a piece can't be put back.
+bool ReadWorker::begin_at_once() noexcept {
+  auto acquired = reader_.ring().acquire(false, 0);
+  if (!acquired.ok() || !acquired.value()) return false;
+  Slot *slot = acquired.value();
+  const Reader::Taken taken = reader_.take(false);
+  if (!taken.job || taken.piece->host) reader_.ring().release_free(std::exchange(slot, nullptr));
+  if (!taken.job) return false;
+  begin(taken, slot);
+  return true;
+}
+
+void ReadWorker::begin(const Reader::Taken &taken, Slot *slot) noexcept {
+  const ReadPiece &piece = *taken.piece;
+  InFlight &entry = *free_entry();
+  entry.taken = taken;
+  entry.slot = slot;
+  ++busy_;
   entry.operation = {};
   entry.operation.buffer = entry.slot ? entry.slot->data : piece.host;
   if (!broken_.ok() || entry.taken.job->stopped()) return end(entry, false);
@@ -176,8 +190,11 @@ void ReadWorker::end(InFlight &entry, bool read_ok) noexcept {
 }
 
 void ReadWorker::pass_on(InFlight &entry, Reader::Outcome outcome) noexcept {
-  if (!outcome.status.ok() && entry.taken.piece->name)
-    outcome.status = std::move(outcome.status).with_context(entry.taken.piece->name);
+  if (!outcome.status.ok()) {
+    const ReadPlan &plan = entry.taken.job->plan;
+    if (const char *name = plan.name_at(*entry.taken.piece, entry.operation.next_offset()))
+      outcome.status = std::move(outcome.status).with_context(name);
+  }
   const Reader::Taken taken = std::exchange(entry.taken, {});
   entry.slot = nullptr;
   --busy_;

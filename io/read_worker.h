@@ -39,7 +39,9 @@ class ReadWorker {
   void run() noexcept;
   Status prepare_thread() noexcept;
   bool begin_next(bool wait) noexcept;
-  void begin(InFlight &entry) noexcept;
+  bool wait_and_begin() noexcept;
+  bool begin_at_once() noexcept;
+  void begin(const Reader::Taken &taken, Slot *slot) noexcept;
   void begin_reading(InFlight &entry) noexcept;
   void complete(const AsyncQueue::Completion &completion) noexcept;
   void reap() noexcept;
@@ -61,7 +63,6 @@ class ReadWorker {
   std::unique_ptr<AsyncQueue> queue_;
   std::vector<InFlight> in_flight_;
   uint32_t busy_ = 0;
-  Reader::Taken waiting_;  // a piece that found no free slot yet
   CUstream stream_ = nullptr;
   uint64_t thread_ = 0;
   bool started_ = false;

@@ -2,99 +2,13 @@
 // versions. The oracle is the file's own bytes.
 #include <doctest/doctest.h>
 
-#include <atomic>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
 
 #include "runtime/os.h"
-#include "tests/support/files.h"
-#include "tests/support/session.h"
-
-namespace {
+#include "tests/contract/ways.h"
 
 using namespace support;
-
-struct Way {
-  sluice_io_backend io;
-  sluice_switch direct;
-  const char *version;
-};
-
-std::vector<Way> ways() {
-  std::vector<Way> all;
-  for (const sluice_io_backend io : {SLUICE_IO_AUTO, SLUICE_IO_URING, SLUICE_IO_THREADS})
-    for (const sluice_switch direct : {SLUICE_ON, SLUICE_OFF, SLUICE_AUTO})
-      for (const char *version : {"11080", "12040", "12080", "13000"})
-        all.push_back({io, direct, version});
-  return all;
-}
-
-sluice_options options_of(const Way &way) {
-  sluice_options options = emulated_options();
-  options.io = way.io;
-  options.direct_io = way.direct;
-  options.slot = 64 << 10;
-  options.ring = 4 * options.slot;
-  options.io_workers = 2;
-  return options;
-}
-
-class Reading {
- public:
-  explicit Reading(const Way &way) : session(options_of(way)) {
-    REQUIRE(session.status() == SLUICE_OK);
-  }
-  ~Reading() {
-    sluice_buffer_destroy(buffer);
-    CHECK(sluice_file_close(file) == SLUICE_OK);
-  }
-  void open(const std::string &path, uint64_t device_bytes) {
-    REQUIRE(sluice_file_open(session.runtime, path.c_str(), &file) == SLUICE_OK);
-    REQUIRE(sluice_buffer_create(session.device, device_bytes, &buffer) == SLUICE_OK);
-    REQUIRE(sluice_buffer_grow(buffer, device_bytes) == SLUICE_OK);
-  }
-  sluice_status read(const std::vector<sluice_read_range> &ranges) {
-    sluice_read *read = nullptr;
-    sluice_status status =
-        sluice_read_submit(session.device, ranges.data(), ranges.size(), nullptr, nullptr, &read);
-    if (status == SLUICE_OK) status = sluice_read_wait(read);
-    sluice_read_release(read);
-    return status;
-  }
-  std::vector<unsigned char> device_bytes(uint64_t offset, size_t bytes) {
-    std::vector<unsigned char> copy(bytes);
-    REQUIRE(sluice_copy_to_host(session.device, base() + offset, bytes, nullptr, copy.data()) ==
-            SLUICE_OK);
-    return copy;
-  }
-  uint64_t base() const { return sluice_buffer_address(buffer); }
-
-  Session session;
-  sluice_file *file = nullptr;
-  sluice_buffer *buffer = nullptr;
-};
-
-std::vector<unsigned char> part(const std::vector<unsigned char> &data, size_t offset,
-                                size_t bytes) {
-  return {data.begin() + static_cast<ptrdiff_t>(offset),
-          data.begin() + static_cast<ptrdiff_t>(offset + bytes)};
-}
-
-template <typename Body>
-void each_way(Body body) {
-  for (const Way &way : ways()) {
-    CAPTURE(static_cast<int>(way.io));
-    CAPTURE(static_cast<int>(way.direct));
-    CAPTURE(way.version);
-    emulator::set()("VERSION", way.version);
-    body(way);
-    CHECK(leaks() == "");
-    CHECK(first_misuse() == "");
-  }
-}
-
-}  // namespace
 
 TEST_CASE("ranges of all shapes reach the device") {
   const TemporaryFolder folder;
@@ -125,6 +39,37 @@ TEST_CASE("ranges of all shapes reach the device") {
   });
 }
 
+TEST_CASE("offsets beyond 4 GiB, with any alignment, in a sparse file") {
+  const TemporaryFolder folder;
+  const auto data = pattern(200000, 11);
+  constexpr uint64_t kAt = (uint64_t{1} << 32) + 12345, kAcross = (uint64_t{1} << 32) - 70001;
+  const auto write_at = [&](uint64_t offset) {
+    std::fstream file(folder.file("f"), std::ios::binary | std::ios::in | std::ios::out);
+    file.seekp(static_cast<std::streamoff>(offset));
+    file.write(reinterpret_cast<const char *>(data.data()),
+               static_cast<std::streamsize>(data.size()));
+    REQUIRE(file.flush());
+  };
+  write_file(folder.file("f"), "", 0);
+  std::filesystem::resize_file(folder.file("f"), (uint64_t{5} << 30) + 1);
+  each_way([&](const Way &way) {
+    Reading reading(way);
+    reading.open(folder.file("f"), 1 << 20);
+    for (const uint64_t offset : {kAt, kAcross}) {
+      write_at(offset);
+      std::vector<unsigned char> host(data.size());
+      REQUIRE(reading.read({{reading.file, offset, data.size(), reading.base() + 1, nullptr, "far"},
+                            {reading.file, offset, host.size(), 0, host.data(), "host"}}) ==
+              SLUICE_OK);
+      CHECK(reading.device_bytes(1, data.size()) == data);
+      CHECK(host == data);
+    }
+    REQUIRE(reading.read({{reading.file, uint64_t{5} << 30, 1, reading.base(), nullptr, "end"}}) ==
+            SLUICE_OK);
+    CHECK(reading.device_bytes(0, 1) == std::vector<unsigned char>{0});
+  });
+}
+
 TEST_CASE("host memory, pinned host memory, and both at once") {
   const TemporaryFolder folder;
   const auto data = pattern(200000, 2);
@@ -149,45 +94,6 @@ TEST_CASE("host memory, pinned host memory, and both at once") {
     CHECK(reading.device_bytes(300001, both.size()) == part(data, 1, both.size()));
     CHECK(sluice_pinned_free(reading.session.device, pinned) == SLUICE_OK);
     CHECK(sluice_pinned_free(reading.session.device, direct) == SLUICE_OK);
-  });
-}
-
-TEST_CASE("a file that was truncated after opening names itself, the range and the place") {
-  const TemporaryFolder folder;
-  const auto data = pattern(300000, 3);
-  each_way([&](const Way &way) {
-    write_file(folder.file("f"), data.data(), data.size());
-    Reading reading(way);
-    reading.open(folder.file("f"), 1 << 20);
-    std::filesystem::resize_file(folder.file("f"), 150001);
-    CHECK(reading.read({{reading.file, 0, 300000, reading.base(), nullptr, "layer.7"}}) ==
-          SLUICE_END_OF_FILE);
-    const std::string message = last_error();
-    CHECK(message.find("layer.7") != std::string::npos);
-    CHECK(message.find(folder.file("f")) != std::string::npos);
-    // What is still there can be read: the failure left nothing behind.
-    REQUIRE(reading.read({{reading.file, 0, 150001, reading.base(), nullptr, nullptr}}) ==
-            SLUICE_OK);
-    CHECK(reading.device_bytes(0, 150001) == part(data, 0, 150001));
-  });
-}
-
-TEST_CASE("a file that is deleted or replaced after opening is still read") {
-  const TemporaryFolder folder;
-  const auto data = pattern(100000, 4), other = pattern(100000, 5);
-  each_way([&](const Way &way) {
-    write_file(folder.file("f"), data.data(), data.size());
-    Reading reading(way);
-    reading.open(folder.file("f"), 1 << 20);
-    std::filesystem::rename(folder.file("f"), folder.file("old"));
-    write_file(folder.file("f"), other.data(), other.size());
-    REQUIRE(reading.read({{reading.file, 0, 100000, reading.base(), nullptr, nullptr}}) ==
-            SLUICE_OK);
-    CHECK(reading.device_bytes(0, 100000) == data);
-    std::filesystem::remove(folder.file("old"));
-    REQUIRE(reading.read({{reading.file, 0, 100000, reading.base(), nullptr, nullptr}}) ==
-            SLUICE_OK);
-    CHECK(reading.device_bytes(0, 100000) == data);
   });
 }
 
@@ -405,66 +311,6 @@ TEST_CASE("bad ranges are refused and named") {
         SLUICE_INVALID_ARGUMENT);
 }
 
-namespace {
-
-// Faults of a kind at the k-th read, through the operating-system table.
-struct ReadFault {
-  int every = 0;   // 0: never
-  int result = 0;  // a negated errno, or a count to cut the read to
-  bool direct_only = false;
-} fault;
-std::atomic<int> seen{0};
-
-int64_t faulty_read(int descriptor, void *buffer, size_t bytes, uint64_t offset) {
-  const bool hit = fault.every != 0 && ++seen % fault.every == 0;
-  if (hit && fault.result <= 0) return fault.result;
-  if (hit) bytes = std::min(bytes, static_cast<size_t>(fault.result));
-  return sluice::os_native().read_at(descriptor, buffer, bytes, offset);
-}
-
-int faulty_completion(int result) {
-  const bool hit = fault.every != 0 && ++seen % fault.every == 0;
-  if (!hit || result < 0) return result;
-  return fault.result <= 0 ? fault.result : std::min(result, fault.result);
-}
-
-}  // namespace
-
-TEST_CASE("short counts, interruptions and refused flags change nothing but the way") {
-  const TemporaryFolder folder;
-  const auto data = pattern(900001, 8);
-  write_file(folder.file("f"), data.data(), data.size());
-  sluice::OsTable table = sluice::os_native();
-  table.read_at = faulty_read;
-  table.completion = faulty_completion;
-  for (const int result : {-EINTR, -EAGAIN, -EINVAL, -EFAULT, -EOPNOTSUPP, 1, 511, 4096, 5000}) {
-    CAPTURE(result);
-    each_way([&](const Way &way) {
-      if (std::strcmp(way.version, "13000") != 0) return;
-      // A flag can be refused only where one was used: plain reads answer EINVAL for good.
-      const bool refusal = result == -EINVAL || result == -EFAULT || result == -EOPNOTSUPP;
-      if (refusal && way.direct == SLUICE_OFF) return;
-      Reading reading(way);
-      reading.open(folder.file("f"), 1 << 20);
-      seen = 0;
-      fault = {refusal ? 5 : 2, result, false};
-      sluice::os_replace(&table);
-      const sluice_status status =
-          reading.read({{reading.file, 3, 900001 - 3, reading.base() + 1, nullptr, "t"}});
-      sluice::os_replace(nullptr);
-      fault = {};
-      INFO(last_error());
-      // Two refusals of one read are one too many; then the place is named.
-      if (status == SLUICE_OK)
-        CHECK(reading.device_bytes(1, 900001 - 3) == part(data, 3, 900001 - 3));
-      else
-        CHECK((refusal && last_error().find("t: ") != std::string::npos));
-      REQUIRE(reading.read({{reading.file, 0, 900001, reading.base(), nullptr, "t"}}) == SLUICE_OK);
-      CHECK(reading.device_bytes(0, 900001) == data);
-    });
-  }
-}
-
 TEST_CASE("rings that may be made and not entered are refused rings") {
   if (!sluice::os_native().ring_submit) return;
   const TemporaryFolder folder;
@@ -488,35 +334,4 @@ TEST_CASE("rings that may be made and not entered are refused rings") {
     else
       CHECK(last_error().find("io_uring_enter") != std::string::npos);
   }
-}
-
-TEST_CASE("an error of the disk is reported once, with file, range and code") {
-  const TemporaryFolder folder;
-  const auto data = pattern(900001, 9);
-  write_file(folder.file("f"), data.data(), data.size());
-  sluice::OsTable table = sluice::os_native();
-  table.read_at = faulty_read;
-  table.completion = faulty_completion;
-  each_way([&](const Way &way) {
-    Reading reading(way);
-    reading.open(folder.file("f"), 1 << 20);
-    sluice_file_info info = SLUICE_FILE_INFO_INIT;
-    REQUIRE(sluice_file_info_get(reading.file, &info) == SLUICE_OK);  // the direct probe is done
-    seen = 0;
-    fault = {4, -EIO, false};
-    sluice::os_replace(&table);
-    CHECK(reading.read({{reading.file, 0, 900001, reading.base(), nullptr, "blk.3"}}) ==
-          SLUICE_IO_ERROR);
-    sluice::os_replace(nullptr);
-    fault = {};
-    sluice_error error = SLUICE_ERROR_INIT;
-    CHECK(sluice_error_get(&error) == SLUICE_OK);
-    CHECK(error.code == EIO);
-    CHECK(error.domain == SLUICE_DOMAIN_SYSTEM);
-    CHECK(std::string(error.message).find("blk.3") != std::string::npos);
-    CHECK(std::string(error.message).find(folder.file("f")) != std::string::npos);
-    REQUIRE(reading.read({{reading.file, 0, 900001, reading.base(), nullptr, nullptr}}) ==
-            SLUICE_OK);
-    CHECK(reading.device_bytes(0, 900001) == data);
-  });
 }

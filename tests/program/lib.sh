@@ -1,7 +1,7 @@
 # Sourced by each test of the program. `run ARGUMENT...` runs it and keeps its exit status and what
 # it wrote; the expectations after it judge that run, count failures and go on; the file ends with
-# `finish`. From ctest: PROGRAM, JSON, DAMAGING_DRIVER and FAILING_COPY, and the SYSTEM that the
-# program is for.
+# `finish`. From ctest: PROGRAM, JSON, DAMAGING_DRIVER, FAILING_COPY, REFUSE_CALLS, and the SYSTEM
+# that the program is for.
 set -u
 : "${SYSTEM:=Linux}"
 : "${PROGRAM:?the path of sluice}" "${JSON:?the path of program_json}"
@@ -69,6 +69,16 @@ expect_json() {
   checks=$((checks + 1))
   value=$("$JSON" get "$1" <"$work/out" 2>&1)
   [[ $value == "$2" ]] || fail "$1 is '$value', not '$2'"
+}
+
+# What `load --json` says of how it has read holds each of the texts.
+expect_reason() {
+  local text reason
+  checks=$((checks + 1))
+  reason=$("$JSON" get io.reason <"$work/out" 2>&1)
+  for text in "$@"; do
+    [[ $reason == *"$text"* ]] || fail "the reason lacks '$text': $reason"
+  done
 }
 
 # A failure with exit status 1: named on stderr, and as JSON when that is asked for.

@@ -48,11 +48,8 @@ void ReadWorker::run() noexcept {
   if (!broken_.ok()) broken_ = prepare_thread();
   for (;;) {
     while (busy_ < in_flight_.size() && begin_next(busy_ == 0)) reap();
-    if (busy_ != 0) {
-      complete(queue_->wait_one());
-    } else {
-      return;  // begin_next waited and the reader stops
-    }
+    if (busy_ == 0) return;  // begin_next waited and the reader stops
+    complete(queue_->wait_one());
   }
 }
 

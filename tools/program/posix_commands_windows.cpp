@@ -12,7 +12,6 @@ namespace {
 
 }  // namespace
 
-int run_repack(const Request &) { refuse("repack"); }
 int run_bench(const Request &) { refuse("bench io"); }
 
 }  // namespace program

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "runtime/status.h"
@@ -97,7 +98,7 @@ size_t page_bytes() noexcept;
 void watch_forks(void (*in_child)());
 // The folder of the library or program that holds this code; "" when it can't be told.
 std::string own_folder();
-const char *environment(const char *name) noexcept;
+std::optional<std::string> environment(const char *name);  // in UTF-8
 
 // File names of NVIDIA's driver and of the emulated one.
 extern const char *const kDriverLibrary;

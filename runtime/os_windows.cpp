@@ -357,7 +357,18 @@ std::string own_folder() {
   return path.substr(0, path.rfind('/'));
 }
 
-const char *environment(const char *name) noexcept { return std::getenv(name); }
+std::optional<std::string> environment(const char *name) {
+  const std::wstring wide_name = wide(name);
+  std::wstring value;
+  DWORD length = GetEnvironmentVariableW(wide_name.c_str(), nullptr, 0);
+  while (length > value.size()) {  // with its end; another thread may be changing it
+    value.resize(length);
+    length = GetEnvironmentVariableW(wide_name.c_str(), value.data(), length);
+  }
+  if (value.empty()) return std::nullopt;
+  value.resize(length);
+  return utf8(value);
+}
 
 const char *const kDriverLibrary = "nvcuda.dll";
 const char *const kEmulatedDriverLibrary = "sluice_emulated_driver.dll";

@@ -38,8 +38,9 @@ struct PortRead {
 
 enum class Advice { kHugePages, kNoHugePages, kDontFork, kDontDump };
 
-// All functions return 0 or a count, or a negated errno; none throws. Rows of what this system
-// doesn't have are null: rings are Linux's, ports are Windows'.
+// All functions return 0 or a count, or a negated errno, behind which the system may have a code of
+// its own (runtime/native_error.h); none throws. Rows of what this system doesn't have are null:
+// rings are Linux's, ports are Windows'.
 struct OsTable {
   int (*open_read)(const char *path);
   // Another descriptor of the same file, for direct reads; never of what the path leads to now.

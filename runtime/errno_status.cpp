@@ -1,7 +1,9 @@
 // What an errno means, once for the whole library.
 #include <cerrno>
+#include <optional>
 #include <system_error>
 
+#include "runtime/native_error.h"
 #include "runtime/status.h"
 
 namespace sluice {
@@ -50,11 +52,14 @@ Meaning meaning_of(int error_number) {
 Status system_error(const char *call, int error_number, std::string_view what) noexcept {
   try {
     const Meaning meaning = meaning_of(error_number);
-    ErrorRecord record{meaning.status, SLUICE_DOMAIN_SYSTEM, error_number, call, {}};
-    record.message = fmt::format("{}: {} failed with {} ({}){}{}", what, call,
-                                 std::generic_category().message(error_number), error_number,
-                                 *meaning.remedy ? "; " : "", meaning.remedy);
-    return Status::from(std::move(record));
+    std::optional<NativeError> native = take_native_error(error_number);
+    if (!native)
+      native = {SLUICE_DOMAIN_SYSTEM, error_number,
+                fmt::format("{} ({})", std::generic_category().message(error_number), error_number),
+                meaning.remedy};
+    return Status::from({meaning.status, native->domain, native->code, call,
+                         fmt::format("{}: {} failed with {}{}{}", what, call, native->text,
+                                     *native->remedy ? "; " : "", native->remedy)});
   } catch (...) {
     return Status::out_of_host_memory();
   }

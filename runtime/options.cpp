@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <charconv>
 #include <cstring>
+#include <deque>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -197,13 +199,15 @@ std::string environment_name(const Option &option) {
   return name;
 }
 
-Status add_environment(O &options) {
+// `texts` keeps what the options then point to.
+Status add_environment(O &options, std::deque<std::string> &texts) {
   for (const Option &option : kOptions) {
     if (!is_unset(options, option)) continue;
     const std::string name = environment_name(option);
-    const char *value = environment(name.c_str());
-    if (!value || !*value) continue;
-    if (Status status = set_option(options, option, value); !status.ok())
+    std::optional<std::string> value = environment(name.c_str());
+    if (!value || value->empty()) continue;
+    texts.push_back(std::move(*value));
+    if (Status status = set_option(options, option, texts.back().c_str()); !status.ok())
       return std::move(status).with_context("environment variable " + name);
   }
   return {};
@@ -247,7 +251,8 @@ Result<Options> resolve_options(const sluice_options *given) {
   sluice_options merged{};
   merged.struct_size = sizeof merged;
   if (given) SLUICE_TRY(read_struct(*given, "sluice_options", &merged));
-  SLUICE_TRY(add_environment(merged));
+  std::deque<std::string> texts;
+  SLUICE_TRY(add_environment(merged, texts));
   SLUICE_TRY(check_bounds(merged));
   Options options;
   options.log_level = or_default(merged.log_level, options.log_level);

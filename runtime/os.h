@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "runtime/status.h"
@@ -37,8 +38,9 @@ struct PortRead {
 
 enum class Advice { kHugePages, kNoHugePages, kDontFork, kDontDump };
 
-// All functions return 0 or a count, or a negated errno; none throws. Rows of what this system
-// doesn't have are null: rings are Linux's, ports are Windows'.
+// All functions return 0 or a count, or a negated errno, behind which the system may have a code of
+// its own (runtime/native_error.h); none throws. Rows of what this system doesn't have are null:
+// rings are Linux's, ports are Windows'.
 struct OsTable {
   int (*open_read)(const char *path);
   // Another descriptor of the same file, for direct reads; never of what the path leads to now.
@@ -97,7 +99,7 @@ size_t page_bytes() noexcept;
 void watch_forks(void (*in_child)());
 // The folder of the library or program that holds this code; "" when it can't be told.
 std::string own_folder();
-const char *environment(const char *name) noexcept;
+std::optional<std::string> environment(const char *name);  // in UTF-8
 
 // File names of NVIDIA's driver and of the emulated one.
 extern const char *const kDriverLibrary;

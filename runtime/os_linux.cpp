@@ -267,7 +267,10 @@ std::string own_folder() {
   return path.substr(0, path.rfind('/'));
 }
 
-const char *environment(const char *name) noexcept { return ::secure_getenv(name); }
+std::optional<std::string> environment(const char *name) {
+  const char *value = ::secure_getenv(name);
+  return value ? std::optional<std::string>(value) : std::nullopt;
+}
 
 const char *const kDriverLibrary = "libcuda.so.1";
 const char *const kEmulatedDriverLibrary = "libsluice_emulated_driver.so";

@@ -14,6 +14,7 @@
 #include <new>
 
 #include "runtime/limits.h"
+#include "runtime/native_error.h"
 #include "runtime/os.h"
 #include "runtime/wide_text_windows.h"
 
@@ -28,57 +29,7 @@ constexpr DWORD kShareAll = FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELE
 constexpr uint32_t kUsualSector = 4096;
 constexpr uint32_t kMostBytesPerCall = 1u << 30;
 
-int errno_of(DWORD code) {
-  switch (code) {
-    case ERROR_SUCCESS:
-      return 0;
-    case ERROR_FILE_NOT_FOUND:
-    case ERROR_PATH_NOT_FOUND:
-    case ERROR_INVALID_NAME:
-    case ERROR_BAD_NETPATH:
-    case ERROR_BAD_NET_NAME:
-    case ERROR_INVALID_DRIVE:
-      return ENOENT;
-    case ERROR_DIRECTORY:
-      return ENOTDIR;
-    case ERROR_FILENAME_EXCED_RANGE:
-      return ENAMETOOLONG;
-    case ERROR_ACCESS_DENIED:
-    case ERROR_SHARING_VIOLATION:
-    case ERROR_LOCK_VIOLATION:
-      return EACCES;
-    case ERROR_TOO_MANY_OPEN_FILES:
-      return EMFILE;
-    case ERROR_NOT_ENOUGH_MEMORY:
-    case ERROR_OUTOFMEMORY:
-    case ERROR_NO_SYSTEM_RESOURCES:
-    case ERROR_WORKING_SET_QUOTA:
-    case ERROR_COMMITMENT_LIMIT:
-    case ERROR_MAX_THRDS_REACHED:
-      return ENOMEM;
-    case ERROR_INVALID_PARAMETER:
-      return EINVAL;
-    case ERROR_INVALID_HANDLE:
-      return EBADF;
-    case ERROR_NOACCESS:
-      return EFAULT;
-    case ERROR_CALL_NOT_IMPLEMENTED:
-      return ENOSYS;
-    case ERROR_NOT_SUPPORTED:
-    case ERROR_INVALID_FUNCTION:
-      return EOPNOTSUPP;
-    case ERROR_OPERATION_ABORTED:
-      return EINTR;
-    case ERROR_NOT_READY:
-    case ERROR_DEV_NOT_EXIST:
-    case ERROR_DEVICE_NOT_CONNECTED:
-      return ENXIO;
-    default:
-      return EIO;
-  }
-}
-
-int last_error() { return -errno_of(GetLastError()); }
+int last_error() { return failed_with(GetLastError()); }
 
 bool is_direct(int descriptor) { return (descriptor & 1) != 0; }
 
@@ -264,7 +215,7 @@ int port_read(int descriptor, void *buffer, uint32_t bytes, uint64_t offset, Por
   if (ReadFile(handle_of(descriptor), buffer, bytes, nullptr, overlapped)) return 0;
   const DWORD code = GetLastError();
   if (code == ERROR_IO_PENDING) return 0;
-  return code == ERROR_HANDLE_EOF ? -ENODATA : -errno_of(code);
+  return code == ERROR_HANDLE_EOF ? -ENODATA : failed_with(code);
 }
 
 int port_wait(intptr_t port, PortRead **out_read, int *out_result) {
@@ -277,7 +228,7 @@ int port_wait(intptr_t port, PortRead **out_read, int *out_result) {
   *out_read = reinterpret_cast<PortRead *>(overlapped);
   const DWORD code = good ? ERROR_SUCCESS : GetLastError();
   *out_result =
-      code == ERROR_SUCCESS || code == ERROR_HANDLE_EOF ? static_cast<int>(got) : -errno_of(code);
+      code == ERROR_SUCCESS || code == ERROR_HANDLE_EOF ? static_cast<int>(got) : failed_with(code);
   return 0;
 }
 
@@ -357,7 +308,18 @@ std::string own_folder() {
   return path.substr(0, path.rfind('/'));
 }
 
-const char *environment(const char *name) noexcept { return std::getenv(name); }
+std::optional<std::string> environment(const char *name) {
+  const std::wstring wide_name = wide(name);
+  std::wstring value;
+  DWORD length = GetEnvironmentVariableW(wide_name.c_str(), nullptr, 0);
+  while (length > value.size()) {  // with its end; another thread may be changing it
+    value.resize(length);
+    length = GetEnvironmentVariableW(wide_name.c_str(), value.data(), length);
+  }
+  if (value.empty()) return std::nullopt;
+  value.resize(length);
+  return utf8(value);
+}
 
 const char *const kDriverLibrary = "nvcuda.dll";
 const char *const kEmulatedDriverLibrary = "sluice_emulated_driver.dll";

@@ -27,8 +27,8 @@ std::string error_text(unsigned long code) {
   wchar_t text[512];
   constexpr DWORD kFlags = FORMAT_MESSAGE_FROM_SYSTEM | FORMAT_MESSAGE_IGNORE_INSERTS;
   DWORD length = FormatMessageW(kFlags, nullptr, code, 0, text, 512, nullptr);
-  while (length != 0 && text[length - 1] <= L' ') --length;
-  return fmt::format("{} ({})", utf8({text, length}), code);
+  while (length != 0 && (text[length - 1] <= L' ' || text[length - 1] == L'.')) --length;
+  return fmt::format("{} (Windows error {})", utf8({text, length}), code);
 }
 
 }  // namespace sluice

@@ -74,6 +74,11 @@ for slot in 64KiB 4MiB; do
 done
 grep -q 'direct reads, 8 threads' out || fail 'no row of direct reads'
 grep -q 'direct reads, pinned ring, 8 threads' out || fail 'no row of direct reads to the device'
+if [[ $SYSTEM != Linux ]]; then
+  expect_json resident.cold null
+  grep -q 'no program can drop a file from the page cache' out || fail 'no note about cold rows'
+  expect_rows 'file -> device, cold' 10000001 1 sluice 'direct reads, pinned ring, 1 thread'
+fi
 printf x >one
 bench one --rounds 2 --verify
 expect_exit 0
@@ -124,6 +129,8 @@ expect_failure LIMIT_REACHED pinned
 run bench io model.safetensors --driver none --json
 expect_exit 1
 expect_keys error.status
+
+[[ $SYSTEM == Linux ]] || finish  # elsewhere a script can't interrupt
 
 # A signal in the middle.
 set -m

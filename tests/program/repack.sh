@@ -156,13 +156,14 @@ same set set/
 same set linkset
 same set/model.safetensors.index.json set
 cmp -s mixed.safetensors kept || fail 'the source was changed'
-# A link is followed.
-cp packed.safetensors real.safetensors
-ln -s real.safetensors alias.safetensors
-repack odd.safetensors alias.safetensors --force
-expect_exit 0
-[[ -L alias.safetensors ]] || fail 'the link was replaced'
-same_contents odd.safetensors real.safetensors
+if [[ $SYSTEM == Linux ]]; then  # a link is followed; wine hides that it is one
+  cp packed.safetensors real.safetensors
+  ln -s real.safetensors alias.safetensors
+  repack odd.safetensors alias.safetensors --force
+  expect_exit 0
+  [[ -L alias.safetensors ]] || fail 'the link was replaced'
+  same_contents odd.safetensors real.safetensors
+fi
 
 # Wrong names and bad input.
 wrong() { # TEXT ARGUMENT...
@@ -201,6 +202,8 @@ fi
 run repack other.gguf other.safetensors --json
 expect_failure NOT_SUPPORTED other.gguf GGUF
 [[ ! -e other.safetensors ]] || fail 'something was left behind'
+
+[[ $SYSTEM == Linux ]] || finish  # elsewhere no limit can be set, and a script can't interrupt
 
 # A limit on the size of files stands for a full disk.
 (

@@ -4,11 +4,14 @@
 
 #include <cstdlib>
 
+#include "runtime/wide_text_windows.h"
+
 namespace support {
 
 void set_environment(const char *name, const char *value) {
   _putenv_s(name, value ? value : "");  // an empty one is removed
-  SetEnvironmentVariableA(name, value);
+  SetEnvironmentVariableW(sluice::wide(name).c_str(),
+                          value ? sluice::wide(value).c_str() : nullptr);
 }
 
 size_t open_descriptors() {

@@ -7,6 +7,7 @@ set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/sluice")
 install(FILES ${public_headers} DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" COMPONENT development)
 install(TARGETS sluice_shared EXPORT sluice_targets
   LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT runtime NAMELINK_COMPONENT development
+  ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT development
   RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT runtime)
 if(NOT SLUICE_SANITIZE AND NOT WIN32)
   install(TARGETS sluice_static EXPORT sluice_targets
@@ -37,6 +38,9 @@ if(TARGET sluice_program)
   install(TARGETS sluice_program RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT runtime)
 endif()
 if(TARGET sluice_emulated_driver)
-  install(TARGETS sluice_emulated_driver LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}/sluice"
-    COMPONENT runtime NAMELINK_SKIP)
+  # On Windows a library is a runtime file, with an archive that nothing links.
+  install(TARGETS sluice_emulated_driver
+    LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}/sluice" COMPONENT runtime NAMELINK_SKIP
+    RUNTIME DESTINATION "${CMAKE_INSTALL_LIBDIR}/sluice" COMPONENT runtime
+    ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}/sluice" COMPONENT development EXCLUDE_FROM_ALL)
 endif()

@@ -7,6 +7,7 @@
 #include "tools/program/bench_report.h"
 #include "tools/program/commands.h"
 #include "tools/program/failure.h"
+#include "tools/program/files.h"
 #include "tools/program/output.h"
 #include "tools/program/progress.h"
 
@@ -45,6 +46,10 @@ class Bench {
     run_work(file_to_host(*setup_, &cold));
     run_work(file_to_device(*setup_, &cold));
     result_.cold_resident = cold.most_resident;
+    if (kCanDropFromCache) return;
+    setup_->notes.emplace_back(
+        "on this system no program can drop a file from the page cache: cold rows are of direct "
+        "reads only, which go around it, and sluice's are cold unless --direct-io is off");
   }
 
   void note_page_cache() {

@@ -78,11 +78,10 @@ BenchWork file_to_device(const BenchSetup &setup, ColdState *cold) {
          [&setup, threads, direct] { return plain_loop(setup, threads, direct); }, nullptr,
          nullptr});
   };
-  for (const unsigned threads : thread_counts()) {
+  for (const unsigned threads : buffered_thread_counts(cold)) {
     add("positioned reads, pinned ring", threads, false);
   }
-  if (cold == nullptr) return work;
-  for (const unsigned threads : direct_thread_counts()) {
+  for (const unsigned threads : direct_thread_counts(cold)) {
     add("direct reads, pinned ring", threads, true);
   }
   return work;

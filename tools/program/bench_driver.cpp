@@ -1,10 +1,9 @@
 #include "tools/program/bench_driver.h"
 
-#include <dlfcn.h>
-
 #include <fmt/format.h>
 
 #include "tools/program/failure.h"
+#include "tools/program/system.h"
 
 namespace program {
 namespace {
@@ -25,14 +24,14 @@ void require(int result, const char *call) {
 
 template <typename Function>
 void BenchDriver::find(const char *name, Function **function) {
-  *function = reinterpret_cast<Function *>(::dlsym(library_, name));
+  *function = reinterpret_cast<Function *>(library_symbol(library_, name));
   if (*function != nullptr) return;
   throw Failure(sluice_status_name(SLUICE_DRIVER_TOO_OLD),
                 fmt::format("the driver exports no {}", name));
 }
 
 BenchDriver::BenchDriver(const sluice_report &report, unsigned ordinal) {
-  library_ = ::dlopen(report.driver_path, RTLD_NOW | RTLD_LOCAL);
+  library_ = open_library(report.driver_path);
   if (library_ == nullptr) {
     throw Failure(sluice_status_name(SLUICE_NO_DRIVER),
                   fmt::format("'{}' can't be opened once more", report.driver_path));

@@ -2,18 +2,15 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <optional>
 #include <utility>
 #include <vector>
-
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <fmt/format.h>
 
 #include "tools/program/bench_measure.h"
 #include "tools/program/failure.h"
+#include "tools/program/files.h"
 #include "tools/program/output.h"
 
 namespace program {
@@ -24,8 +21,7 @@ constexpr uint64_t kPieceBytes = uint64_t{2} << 20;
 void read_range(const std::string &path, int fd, uint64_t offset, uint64_t needed, uint64_t bytes,
                 unsigned char *target) {
   for (uint64_t done = 0; done < needed;) {
-    const ssize_t count =
-        ::pread(fd, target + done, bytes - done, static_cast<off_t>(offset + done));
+    const int64_t count = read_at(fd, target + done, bytes - done, offset + done);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) {
       throw system_failure(fmt::format("reading '{}' at {} failed", path, offset + done), "pread",
@@ -41,44 +37,30 @@ void read_range(const std::string &path, int fd, uint64_t offset, uint64_t neede
 
 }  // namespace
 
-FileMapping::FileMapping(const std::string &path, int fd, uint64_t bytes, bool populate)
-    : bytes_(bytes) {
-  const int flags = MAP_SHARED | (populate ? MAP_POPULATE : 0);
-  void *data = ::mmap(nullptr, bytes, PROT_READ, flags, fd, 0);
-  if (data == MAP_FAILED) {
+FileMapping::FileMapping(const std::string &path, int fd, uint64_t bytes, bool at_once)
+    : data_(static_cast<unsigned char *>(map_file(fd, bytes, at_once))), bytes_(bytes) {
+  if (data_ == nullptr) {
     throw system_failure(fmt::format("mapping '{}' failed", path), "mmap", errno);
   }
-  data_ = static_cast<unsigned char *>(data);
 }
 
-FileMapping::~FileMapping() { static_cast<void>(::munmap(data_, bytes_)); }
-
-double FileMapping::resident() const {
-  const auto page = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
-  std::vector<unsigned char> pages((bytes_ + page - 1) / page);
-  if (::mincore(data_, bytes_, pages.data()) != 0) return -1;
-  const auto count = std::count_if(pages.begin(), pages.end(),
-                                   [](unsigned char flags) { return (flags & 1) != 0; });
-  return static_cast<double>(count) / static_cast<double>(pages.size());
-}
+FileMapping::~FileMapping() { unmap_file(data_, bytes_); }
 
 BenchFile::BenchFile(std::string path, uint64_t most_bytes) : path_(std::move(path)) {
-  fd_ = OwnedFd(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  struct stat facts {};
-  if (fd_.get() < 0 || ::fstat(fd_.get(), &facts) != 0) {
+  fd_ = OwnedFd(open_to_read(path_));
+  const std::optional<FileState> state = fd_.get() < 0 ? std::nullopt : state_of(fd_.get());
+  if (!state) {
     throw system_failure(fmt::format("opening '{}' failed", printable(path_)), "open", errno);
   }
-  if (!S_ISREG(facts.st_mode) || facts.st_size == 0) {
+  if (!state->regular || state->bytes == 0) {
     throw Failure(sluice_status_name(SLUICE_INVALID_ARGUMENT),
                   fmt::format("'{}' is {}: name a file with some data", printable(path_),
-                              S_ISREG(facts.st_mode) ? "empty" : "not a regular file"));
+                              state->regular ? "empty" : "not a regular file"));
   }
-  file_bytes_ = static_cast<uint64_t>(facts.st_size);
+  file_bytes_ = state->bytes;
   bytes_ = most_bytes == 0 ? file_bytes_ : std::min(most_bytes, file_bytes_);
-  direct_fd_ = OwnedFd(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECT));
+  direct_fd_ = OwnedFd(open_to_read_direct(path_));
   if (direct_fd_.get() < 0) direct_error_ = errno;
-  // mincore claims that everything is there for files of others.
-  shows_residency_ = facts.st_uid == ::geteuid() || ::access(path_.c_str(), W_OK) == 0;
 }
 
 void BenchFile::read(uint64_t offset, uint64_t bytes, void *target) const {
@@ -94,8 +76,8 @@ void BenchFile::read_direct(uint64_t offset, uint64_t bytes, void *target) const
   read_range(path_, direct_fd_.get(), offset, bytes, rounded, static_cast<unsigned char *>(target));
 }
 
-FileMapping BenchFile::map(bool populate) const {
-  return FileMapping(path_, fd_.get(), bytes_, populate);
+FileMapping BenchFile::map(bool at_once) const {
+  return FileMapping(path_, fd_.get(), bytes_, at_once);
 }
 
 void BenchFile::warm() const {
@@ -106,11 +88,8 @@ void BenchFile::warm() const {
   });
 }
 
-void BenchFile::drop_from_cache() const {
-  static_cast<void>(::fdatasync(fd_.get()));  // pages that are not yet on disk can't be dropped
-  static_cast<void>(::posix_fadvise(fd_.get(), 0, 0, POSIX_FADV_DONTNEED));
-}
+void BenchFile::drop_from_cache() const { program::drop_from_cache(fd_.get()); }
 
-double BenchFile::resident() const { return shows_residency_ ? map(false).resident() : -1; }
+double BenchFile::resident() const { return cached_part(path_, fd_.get(), bytes_).value_or(-1); }
 
 }  // namespace program

@@ -12,15 +12,13 @@ namespace program {
 // Memory that is shared with the page cache, as long as the owner lives.
 class FileMapping {
  public:
-  // Of the file's first `bytes`, at least 1; with `populate` its pages are mapped at once.
-  FileMapping(const std::string &path, int fd, uint64_t bytes, bool populate);
+  // Of the file's first `bytes`, at least 1. Throws Failure.
+  FileMapping(const std::string &path, int fd, uint64_t bytes, bool at_once);
   ~FileMapping();
   FileMapping(const FileMapping &) = delete;
   FileMapping &operator=(const FileMapping &) = delete;
 
   [[nodiscard]] const unsigned char *data() const { return data_; }
-  // The part whose pages are in the cache; negative: it can't be told.
-  [[nodiscard]] double resident() const;
 
  private:
   unsigned char *data_ = nullptr;
@@ -42,12 +40,11 @@ class BenchFile {
   // Around the page cache. `target` is aligned to kDirectAlignment and has room for `bytes`
   // rounded up to it.
   void read_direct(uint64_t offset, uint64_t bytes, void *target) const;
-  [[nodiscard]] FileMapping map(bool populate) const;
+  [[nodiscard]] FileMapping map(bool at_once) const;
 
   void warm() const;
-  // Best effort: pages that another program has mapped stay.
   void drop_from_cache() const;
-  // 0 .. 1; negative: the system tells it to the file's owner only.
+  // The part in the page cache, 0 .. 1; negative: unknown.
   [[nodiscard]] double resident() const;
 
   static constexpr uint64_t kDirectAlignment = 4096;
@@ -59,7 +56,6 @@ class BenchFile {
   int direct_error_ = 0;
   uint64_t file_bytes_ = 0;
   uint64_t bytes_ = 0;
-  bool shows_residency_ = false;
 };
 
 }  // namespace program

@@ -123,7 +123,7 @@ BenchWork file_to_host(const BenchSetup &setup, ColdState *cold) {
     work.candidates.push_back(
         {with_threads(what, threads), false, false, std::move(run), nullptr, nullptr});
   };
-  for (const unsigned threads : thread_counts()) {
+  for (const unsigned threads : buffered_thread_counts(cold)) {
     add("positioned reads", threads, [&setup, threads] {
       return plain_loop(setup, threads,
                         [&](uint64_t offset, uint64_t bytes, unsigned char *target) {
@@ -131,13 +131,12 @@ BenchWork file_to_host(const BenchSetup &setup, ColdState *cold) {
                         });
     });
   }
-  for (const unsigned threads : thread_counts()) {
+  for (const unsigned threads : buffered_thread_counts(cold)) {
     add("memcpy from a mapping", threads, [&setup, threads, populate = cold == nullptr] {
       return copy_from_mapping(setup, threads, populate);
     });
   }
-  if (cold == nullptr) return work;
-  for (const unsigned threads : direct_thread_counts()) {
+  for (const unsigned threads : direct_thread_counts(cold)) {
     add("direct reads", threads, [&setup, threads] {
       return plain_loop(setup, threads,
                         [&](uint64_t offset, uint64_t bytes, unsigned char *target) {

@@ -47,7 +47,10 @@ struct ColdState {
 // What they share.
 constexpr uint64_t kBenchPieceBytes = uint64_t{2} << 20;  // of plain loops
 [[nodiscard]] std::function<void()> make_cold(const BenchSetup &setup, ColdState *cold);
-[[nodiscard]] std::vector<unsigned> direct_thread_counts();  // 1, 2, 4, 8
+// With how many threads plain loops read through the page cache: not at all for a cold work where
+// nothing can be dropped from it.
+[[nodiscard]] std::vector<unsigned> buffered_thread_counts(const ColdState *cold);
+[[nodiscard]] std::vector<unsigned> direct_thread_counts(const ColdState *cold);  // cold: to 8
 [[nodiscard]] std::string with_threads(const char *what, unsigned threads);
 // One read of the library, from opening the file to the last byte's arrival.
 [[nodiscard]] BenchSample read_to_device(const BenchSetup &setup);

@@ -6,26 +6,16 @@
 #include <mutex>
 #include <thread>
 
-#include <sys/resource.h>
-
 #include <fmt/format.h>
 
 #include "tools/program/failure.h"
 #include "tools/program/interrupt.h"
+#include "tools/program/system.h"
 
 namespace program {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-double processor_seconds() {
-  rusage use{};
-  static_cast<void>(getrusage(RUSAGE_SELF, &use));
-  const auto seconds = [](const timeval &time) {
-    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
-  };
-  return seconds(use.ru_utime) + seconds(use.ru_stime);
-}
 
 double median(const std::vector<BenchSample> &samples, double BenchSample::*part) {
   std::vector<double> values;

@@ -88,7 +88,7 @@ std::string work_text(const std::vector<BenchRow> &rows, const std::string &work
 }
 
 std::string percent(double part) {
-  return part < 0 ? "unknown: the file is another user's" : fmt::format("{:.1f} %", part * 100);
+  return part < 0 ? "unknown: the system doesn't tell" : fmt::format("{:.1f} %", part * 100);
 }
 
 std::string cache_text(const BenchResult &result) {

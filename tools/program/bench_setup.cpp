@@ -6,6 +6,7 @@
 
 #include "tools/program/bench_io.h"
 #include "tools/program/failure.h"
+#include "tools/program/files.h"
 #include "tools/program/output.h"
 
 namespace program {
@@ -91,7 +92,13 @@ std::function<void()> make_cold(const BenchSetup &setup, ColdState *cold) {
   };
 }
 
-std::vector<unsigned> direct_thread_counts() { return {1, 2, 4, 8}; }
+std::vector<unsigned> buffered_thread_counts(const ColdState *cold) {
+  return cold == nullptr || kCanDropFromCache ? thread_counts() : std::vector<unsigned>();
+}
+
+std::vector<unsigned> direct_thread_counts(const ColdState *cold) {
+  return cold == nullptr ? std::vector<unsigned>() : std::vector<unsigned>{1, 2, 4, 8};
+}
 
 std::string with_threads(const char *what, unsigned threads) {
   return fmt::format("{}, {}", what, counted(threads, "thread"));

@@ -15,10 +15,10 @@
 
 #include "tools/program/commands.h"
 #include "tools/program/failure.h"
+#include "tools/program/files.h"
 #include "tools/program/handles.h"
 #include "tools/program/output.h"
 #include "tools/program/owned_fd.h"
-#include "tools/program/system.h"
 
 namespace program {
 namespace {

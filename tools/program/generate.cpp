@@ -23,12 +23,12 @@
 
 #include "tools/program/commands.h"
 #include "tools/program/failure.h"
+#include "tools/program/files.h"
 #include "tools/program/generate_format.h"
 #include "tools/program/interrupt.h"
+#include "tools/program/new_file.h"
 #include "tools/program/output.h"
-#include "tools/program/owned_fd.h"
 #include "tools/program/progress.h"
-#include "tools/program/system.h"
 
 namespace program {
 namespace {
@@ -247,65 +247,10 @@ void check_strangers(const GenerateRequest &request, const std::string &folder,
 
 // ---- Write ---------------------------------------------------------------------------------
 
-// A file that exists under a temporary name until it is published, and not at all otherwise.
-class PendingFile {
- public:
-  explicit PendingFile(std::string path)
-      : path_(std::move(path)), temporary_(fmt::format("{}.{}.tmp", path_, process_number())) {
-    fd_ = OwnedFd(open_to_write(temporary_));
-    if (fd_.get() < 0)
-      throw system_failure(fmt::format("creating '{}' failed", path_), "open", errno);
-  }
-  PendingFile(PendingFile &&other) noexcept
-      : path_(std::move(other.path_)),
-        temporary_(std::exchange(other.temporary_, {})),
-        fd_(std::move(other.fd_)) {}
-  PendingFile &operator=(PendingFile &&) = delete;
-  ~PendingFile() {
-    if (!temporary_.empty()) remove_file(temporary_);
-  }
-
-  // Threads: any.
-  void write(const char *data, uint64_t bytes, uint64_t offset) const {
-    while (bytes != 0) {
-      const int64_t count = write_at(fd_.get(), data, bytes, offset);
-      if (count < 0 && errno == EINTR) continue;
-      if (count < 0) throw write_failure("pwrite", offset, errno);
-      data += count;
-      offset += static_cast<uint64_t>(count);
-      bytes -= static_cast<uint64_t>(count);
-    }
-  }
-
-  // Some file systems say only here that there is no room.
-  void finish(uint64_t bytes) {
-    if (fd_.close() != 0) throw write_failure("close", bytes, errno);
-  }
-
-  void publish() {
-    if (rename_file(temporary_, path_) != 0) {
-      throw system_failure(fmt::format("naming the finished file '{}' failed", path_), "rename",
-                           errno);
-    }
-    temporary_.clear();
-  }
-
- private:
-  [[nodiscard]] Failure write_failure(const char *call, uint64_t offset, int error) const {
-    return system_failure(fmt::format("writing '{}' failed after {}; nothing of it was kept", path_,
-                                      human_size(offset)),
-                          call, error);
-  }
-
-  std::string path_;
-  std::string temporary_;
-  OwnedFd fd_;
-};
-
 // Chunks are counted over the data of the whole checkpoint; a file's first and last may be parts.
 class DataWriter {
  public:
-  DataWriter(const GenerateRequest &request, const PlannedFile &plan, const PendingFile &file,
+  DataWriter(const GenerateRequest &request, const PlannedFile &plan, const NewFile &file,
              uint64_t header_bytes, Progress *progress, uint64_t total_bytes)
       : request_(request),
         plan_(plan),
@@ -358,7 +303,7 @@ class DataWriter {
 
   const GenerateRequest &request_;
   const PlannedFile &plan_;
-  const PendingFile &file_;
+  const NewFile &file_;
   const uint64_t header_bytes_;
   Progress *progress_;
   const uint64_t total_bytes_;
@@ -395,13 +340,13 @@ class TargetFolder {
 };
 
 std::string trimmed_path(std::string path) {
-  while (path.size() > 1 && path.ends_with('/')) path.pop_back();
+  while (path.size() > 1 && ends_with_separator(path)) path.pop_back();
   return path;
 }
 
 // Zeros behind each tensor that doesn't end where the next one begins.
 void write_padding(const GenerateRequest &request, const PlannedFile &plan,
-                   const std::vector<PlannedTensor> &tensors, const PendingFile &file,
+                   const std::vector<PlannedTensor> &tensors, const NewFile &file,
                    uint64_t header_bytes) {
   const std::string zeros(data_alignment(request.format), '\0');
   for (size_t i = plan.first_tensor; i < plan.end_tensor; ++i) {
@@ -411,28 +356,28 @@ void write_padding(const GenerateRequest &request, const PlannedFile &plan,
 }
 
 void write_file(const GenerateRequest &request, size_t index, const std::vector<PlannedFile> &files,
-                const std::vector<PlannedTensor> &tensors, PendingFile *file, Progress *progress) {
+                const std::vector<PlannedTensor> &tensors, NewFile *file, Progress *progress) {
   const PlannedFile &plan = files[index];
   const std::string header = header_of(request, index, files, tensors);
   const uint64_t total = files.back().data_start + files.back().data_bytes;
   file->write(header.data(), header.size(), 0);
   DataWriter(request, plan, *file, header.size(), progress, total).run();
   write_padding(request, plan, tensors, *file, header.size());
-  file->finish(header.size() + plan.data_bytes);
+  file->close();
 }
 
 void generate_file(const GenerateRequest &request, const std::vector<PlannedTensor> &tensors,
                    const std::vector<PlannedFile> &files) {
   const std::string &path = request.path;
   std::error_code ignored;
-  if (path.ends_with('/') || std::filesystem::is_directory(path, ignored)) {
+  if (ends_with_separator(path) || std::filesystem::is_directory(path, ignored)) {
     throw UsageError(fmt::format("'{}' is a folder: name a file, or give --shards", path));
   }
   check_room(shown_folder(path), files.front().data_bytes);
   Progress progress("writing");
-  PendingFile file(path);
+  NewFile file(path);
   write_file(request, 0, files, tensors, &file, &progress);
-  file.publish();
+  file.publish(true);
 }
 
 void generate_folder(const GenerateRequest &request, const std::vector<PlannedTensor> &tensors,
@@ -443,7 +388,7 @@ void generate_folder(const GenerateRequest &request, const std::vector<PlannedTe
   check_strangers(request, path, files);
   check_room(path, total);
   Progress progress("writing");
-  std::vector<PendingFile> pending;
+  std::vector<NewFile> pending;
   for (size_t i = 0; i < files.size(); ++i) {
     pending.emplace_back(path + '/' + files[i].name);
     write_file(request, i, files, tensors, &pending.back(), &progress);
@@ -452,10 +397,10 @@ void generate_folder(const GenerateRequest &request, const std::vector<PlannedTe
     const std::string index = index_of(files, tensors);
     pending.emplace_back(path + '/' + kIndexName);
     pending.back().write(index.data(), index.size(), 0);
-    pending.back().finish(index.size());
+    pending.back().close();
   }
   folder.keep();
-  for (PendingFile &file : pending) file.publish();
+  for (NewFile &file : pending) file.publish(true);
 }
 
 void print_result(const GenerateRequest &request, bool json, uint64_t bytes, double seconds) {

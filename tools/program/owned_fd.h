@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "tools/program/system.h"
+#include "tools/program/files.h"
 
 namespace program {
 

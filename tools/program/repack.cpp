@@ -41,16 +41,18 @@ std::vector<std::string> paths_of(const RepackSource &source, const std::string 
 void write_files(const RepackSource &source, const RepackPlan &plan, NewCheckpoint *target) {
   TensorCopier copier(source);
   for (const RepackFile &planned : plan.files) {
-    NewFile file = target->add_file(planned.name);
-    file.reserve(planned.bytes);
-    file.write(planned.header.data(), planned.header.size(), 0);
-    copier.copy(planned, &file);
-    file.finish();
+    NewFile *file = target->add_file(planned.name);
+    file->reserve(planned.bytes);
+    file->write(planned.header.data(), planned.header.size(), 0);
+    copier.copy(planned, file);
+    file->sync();
+    file->close();
   }
   if (!plan.index_name.empty()) {
-    NewFile index = target->add_file(plan.index_name);
-    index.write(plan.index.data(), plan.index.size(), 0);
-    index.finish();
+    NewFile *index = target->add_file(plan.index_name);
+    index->write(plan.index.data(), plan.index.size(), 0);
+    index->sync();
+    index->close();
   }
   copier.check_sources();
   stop_if_interrupted();

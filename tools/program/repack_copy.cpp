@@ -2,39 +2,23 @@
 
 #include <algorithm>
 #include <cerrno>
-
-#include <fcntl.h>
-#include <unistd.h>
+#include <optional>
 
 #include <fmt/format.h>
 
 #include "tools/program/failure.h"
+#include "tools/program/files.h"
 #include "tools/program/interrupt.h"
 
 namespace program {
-namespace {
-
-// Answers of copy_file_range that mean "not between these two files", on any kernel since 4.5.
-bool kernel_refuses(int error) {
-  return error == EXDEV || error == EINVAL || error == ENOSYS || error == EOPNOTSUPP ||
-         error == EPERM || error == ETXTBSY;
-}
-
-bool same_time(const timespec &a, const timespec &b) {
-  return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
-}
-
-}  // namespace
 
 TensorCopier::TensorCopier(const RepackSource &source) : source_(source) {
   for (const std::string &path : source.shards) {
-    OwnedFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-    struct stat facts {};
-    if (fd.get() < 0 || ::fstat(fd.get(), &facts) != 0) {
-      throw system_failure(fmt::format("opening '{}' failed", path), "open", errno);
-    }
-    static_cast<void>(::posix_fadvise(fd.get(), 0, 0, POSIX_FADV_SEQUENTIAL));
-    files_.push_back({std::move(fd), facts});
+    OwnedFd fd(open_to_read(path));
+    const std::optional<FileState> state = fd.get() < 0 ? std::nullopt : state_of(fd.get());
+    if (!state) throw system_failure(fmt::format("opening '{}' failed", path), "open", errno);
+    will_read_in_order(fd.get());
+    files_.push_back({std::move(fd), *state});
   }
 }
 
@@ -44,12 +28,9 @@ void TensorCopier::copy(const RepackFile &plan, NewFile *target) {
 
 void TensorCopier::check_sources() const {
   for (size_t i = 0; i < files_.size(); ++i) {
-    struct stat now {};
-    const struct stat &before = files_[i].facts;
-    if (::fstat(files_[i].fd.get(), &now) == 0 && now.st_size == before.st_size &&
-        same_time(now.st_mtim, before.st_mtim)) {
-      continue;
-    }
+    const std::optional<FileState> now = state_of(files_[i].fd.get());
+    const FileState &before = files_[i].state;
+    if (now && now->bytes == before.bytes && now->written_at == before.written_at) continue;
     throw Failure(sluice_status_name(SLUICE_INVALID_STATE),
                   fmt::format("'{}' was written to while it was copied; nothing was kept",
                               source_.shards[i]));
@@ -77,7 +58,7 @@ void TensorCopier::copy_run(Run run, NewFile *target) {
   while (run.bytes != 0) {
     stop_if_interrupted();
     uint64_t bytes = std::min(run.bytes, kCopyPieceBytes);
-    if (const uint64_t copied = copy_in_kernel(run, bytes, *target); copied != 0) {
+    if (const uint64_t copied = copy_by_system(run, bytes, *target); copied != 0) {
       bytes = copied;
     } else {
       copy_through_buffer(run, bytes, target);
@@ -89,25 +70,23 @@ void TensorCopier::copy_run(Run run, NewFile *target) {
   }
 }
 
-uint64_t TensorCopier::copy_in_kernel(const Run &run, uint64_t bytes, const NewFile &target) {
-  while (in_kernel_) {
-    auto from = static_cast<off_t>(run.from);
-    auto to = static_cast<off_t>(run.to);
-    const ssize_t count =
-        ::copy_file_range(files_[run.shard].fd.get(), &from, target.fd(), &to, bytes, 0);
+uint64_t TensorCopier::copy_by_system(const Run &run, uint64_t bytes, const NewFile &target) {
+  while (by_system_) {
+    const int64_t count =
+        copy_range(files_[run.shard].fd.get(), run.from, target.fd(), run.to, bytes);
     if (count > 0) return static_cast<uint64_t>(count);
     if (count == 0) return 0;  // the end of the file, which reading will name
     if (errno == EINTR) {
       stop_if_interrupted();
       continue;
     }
-    if (!kernel_refuses(errno)) {
+    if (errno != EOPNOTSUPP) {
       throw system_failure(
           fmt::format("copying '{}' to '{}' failed after {}; nothing of it was kept",
-                      source_.shards[run.shard], target.shown(), run.to),
+                      source_.shards[run.shard], target.path(), run.to),
           "copy_file_range", errno);
     }
-    in_kernel_ = false;
+    by_system_ = false;
   }
   return 0;
 }
@@ -116,8 +95,8 @@ void TensorCopier::copy_through_buffer(const Run &run, uint64_t bytes, NewFile *
   buffer_.resize(kCopyPieceBytes);
   uint64_t done = 0;
   while (done < bytes) {
-    const ssize_t count = ::pread(files_[run.shard].fd.get(), buffer_.data() + done, bytes - done,
-                                  static_cast<off_t>(run.from + done));
+    const int64_t count =
+        read_at(files_[run.shard].fd.get(), buffer_.data() + done, bytes - done, run.from + done);
     if (count < 0 && errno == EINTR) continue;
     const std::string &path = source_.shards[run.shard];
     if (count < 0) throw system_failure(fmt::format("reading '{}' failed", path), "pread", errno);

@@ -1,17 +1,14 @@
 // Copies the bytes of tensors from the files of a checkpoint into new ones, in pieces: by the
-// kernel where it can, else through a buffer of kCopyPieceBytes.
+// system where it can, else through a buffer of kCopyPieceBytes.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include <sys/stat.h>
-
-#include "tools/program/owned_fd.h"
+#include "tools/program/new_file.h"
 #include "tools/program/progress.h"
 #include "tools/program/repack_plan.h"
-#include "tools/program/repack_target.h"
 
 namespace program {
 
@@ -30,7 +27,7 @@ class TensorCopier {
  private:
   struct File {
     OwnedFd fd;
-    struct stat facts;
+    FileState state;
   };
   struct Run {
     uint32_t shard = 0;
@@ -41,14 +38,14 @@ class TensorCopier {
 
   [[nodiscard]] std::vector<Run> runs_of(const RepackFile &plan) const;
   void copy_run(Run run, NewFile *target);
-  // Returns the number of bytes that the kernel copied; 0: it can't.
-  [[nodiscard]] uint64_t copy_in_kernel(const Run &run, uint64_t bytes, const NewFile &target);
+  // Returns the number of bytes that the system copied; 0: it can't.
+  [[nodiscard]] uint64_t copy_by_system(const Run &run, uint64_t bytes, const NewFile &target);
   void copy_through_buffer(const Run &run, uint64_t bytes, NewFile *target);
 
   const RepackSource &source_;
   std::vector<File> files_;
   std::vector<char> buffer_;
-  bool in_kernel_ = true;
+  bool by_system_ = true;
   Progress progress_{"copying"};
   uint64_t bytes_done_ = 0;
 };

@@ -1,17 +1,13 @@
 #include "tools/program/repack_target.h"
 
 #include <cerrno>
-#include <cstdio>
 #include <filesystem>
 #include <utility>
-
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <fmt/format.h>
 
 #include "tools/program/failure.h"
+#include "tools/program/files.h"
 #include "tools/program/output.h"
 #include "tools/program/system.h"
 
@@ -20,12 +16,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A folder's entries reach the disk with the folder. Not every file system can be told so.
-void sync_folder(const std::string &path) {
-  const OwnedFd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (fd.get() >= 0) static_cast<void>(::fsync(fd.get()));
-}
-
 bool same_file(const std::string &a, const std::string &b) {
   std::error_code ignored;
   return fs::equivalent(a, b, ignored);
@@ -33,7 +23,7 @@ bool same_file(const std::string &a, const std::string &b) {
 
 // A link is followed: what it leads to gets replaced, not the link.
 std::string resolved(std::string path) {
-  while (path.size() > 1 && path.ends_with('/')) path.pop_back();
+  while (path.size() > 1 && ends_with_separator(path)) path.pop_back();
   std::error_code error;
   if (!fs::is_symlink(path, error)) return path;
   const fs::path target = fs::canonical(path, error);
@@ -85,60 +75,10 @@ void check_replaceable(const std::string &path, bool folder, bool force) {
 
 }  // namespace
 
-// ---- A file --------------------------------------------------------------------------------
-
-NewFile::NewFile(const std::string &path, std::string shown) : shown_(std::move(shown)) {
-  fd_ = OwnedFd(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
-  if (fd_.get() < 0)
-    throw system_failure(fmt::format("creating '{}' failed", shown_), "open", errno);
-}
-
-void NewFile::reserve(uint64_t bytes) {
-  int result = 0;
-  do {
-    result = ::fallocate(fd_.get(), 0, 0, static_cast<off_t>(bytes));
-  } while (result != 0 && errno == EINTR);
-  if (result == 0 || errno == EOPNOTSUPP || errno == ENOSYS || errno == EINVAL) return;
-  throw system_failure(fmt::format("reserving {} for '{}' failed; nothing of it was kept",
-                                   human_size(bytes), shown_),
-                       "fallocate", errno);
-}
-
-void NewFile::write(const char *data, uint64_t bytes, uint64_t offset) {
-  while (bytes != 0) {
-    const ssize_t count = ::pwrite(fd_.get(), data, bytes, static_cast<off_t>(offset));
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) {
-      throw system_failure(fmt::format("writing '{}' failed after {}; nothing of it was kept",
-                                       shown_, human_size(offset)),
-                           "pwrite", errno);
-    }
-    data += count;
-    offset += static_cast<uint64_t>(count);
-    bytes -= static_cast<uint64_t>(count);
-  }
-}
-
-void NewFile::finish() {
-  const char *call = "fsync";
-  int result = ::fsync(fd_.get());
-  if (result == 0) {
-    static_cast<void>(::posix_fadvise(fd_.get(), 0, 0, POSIX_FADV_DONTNEED));
-    call = "close";
-    result = fd_.close();
-  }
-  if (result != 0) {
-    throw system_failure(fmt::format("writing '{}' failed; nothing of it was kept", shown_), call,
-                         errno);
-  }
-}
-
-// ---- A checkpoint --------------------------------------------------------------------------
-
 NewCheckpoint::NewCheckpoint(const std::string &path, bool folder, bool force,
                              const std::vector<std::string> &sources)
     : path_(resolved(path)), folder_(folder) {
-  if (!folder && path.ends_with('/')) {
+  if (!folder && ends_with_separator(path)) {
     throw UsageError(fmt::format("'{}' is a folder: name a file", printable(path)));
   }
   for (const std::string &source : sources) {
@@ -151,13 +91,12 @@ NewCheckpoint::NewCheckpoint(const std::string &path, bool folder, bool force,
   if (replaces_) check_replaceable(path_, folder, force);
   const std::string parent = fs::path(path_).parent_path().string();
   parent_ = parent.empty() ? std::string(".") : parent;
-  temporary_ = fmt::format("{}.{}.tmp", path_, process_number());
+  temporary_ = temporary_name(path_);
 }
 
 NewCheckpoint::~NewCheckpoint() {
-  if (!begun_) return;
-  for (const std::string &file : files_) static_cast<void>(::unlink(file.c_str()));
-  if (folder_) static_cast<void>(::rmdir(temporary_.c_str()));
+  files_.clear();
+  if (begun_) remove_folder(temporary_);
 }
 
 void NewCheckpoint::check_room(uint64_t bytes) const {
@@ -169,63 +108,51 @@ void NewCheckpoint::check_room(uint64_t bytes) const {
 }
 
 void NewCheckpoint::begin() {
-  if (folder_ && ::mkdir(temporary_.c_str(), 0777) != 0) {
+  if (!folder_) return;
+  if (make_folder(temporary_) != 0) {
     throw system_failure(fmt::format("creating the folder '{}' failed", path_), "mkdir", errno);
   }
   begun_ = true;
 }
 
-NewFile NewCheckpoint::add_file(const std::string &name) {
+NewFile *NewCheckpoint::add_file(const std::string &name) {
   const std::string end = folder_ ? '/' + name : std::string();
-  NewFile file(temporary_ + end, path_ + end);
-  files_.push_back(temporary_ + end);
-  return file;
+  return &files_.emplace_back(path_ + end, temporary_ + end);
 }
 
-void NewCheckpoint::rename_over() {
-  // Without --force, what another program has put there meanwhile stays. Where the file system
-  // can't be told so, the check at the start has to do.
-  if (!replaces_) {
-    if (::renameat2(AT_FDCWD, temporary_.c_str(), AT_FDCWD, path_.c_str(), RENAME_NOREPLACE) == 0) {
-      return;
-    }
-    if (errno == EEXIST) {
-      throw system_failure(fmt::format("'{}' has appeared meanwhile", path_), "renameat2", errno);
-    }
-  }
-  if (::rename(temporary_.c_str(), path_.c_str()) == 0) return;
-  throw system_failure(fmt::format("naming the finished '{}' failed", path_), "rename", errno);
-}
-
-// The old folder gets the temporary name, and is removed under it.
-void NewCheckpoint::exchange_folders() {
+// The old folder gets another name, and is removed under it.
+void NewCheckpoint::replace_folder() {
   check_strangers(path_);
-  if (::renameat2(AT_FDCWD, temporary_.c_str(), AT_FDCWD, path_.c_str(), RENAME_EXCHANGE) == 0) {
-    begun_ = false;
+  if (exchange_names(temporary_, path_) == 0) {
     remove_checkpoint_folder(temporary_);
     return;
   }
   const std::string old = fmt::format("{}.{}.old", path_, process_number());
-  if (::rename(path_.c_str(), old.c_str()) != 0) {
+  if (rename_new(path_, old) != 0) {
     throw system_failure(fmt::format("moving the old '{}' away failed", path_), "rename", errno);
   }
-  if (::rename(temporary_.c_str(), path_.c_str()) != 0) {
-    const int error = errno;
-    static_cast<void>(::rename(old.c_str(), path_.c_str()));
-    throw system_failure(fmt::format("naming the finished '{}' failed", path_), "rename", error);
+  try {
+    give_name(temporary_, path_, false);
+  } catch (const Failure &) {
+    static_cast<void>(rename_new(old, path_));
+    throw;
   }
-  begun_ = false;
   remove_checkpoint_folder(old);
 }
 
 void NewCheckpoint::publish() {
-  if (folder_) sync_folder(temporary_);
-  if (folder_ && replaces_) {
-    exchange_folders();
+  if (!folder_) {
+    files_.front().publish(replaces_);
   } else {
-    rename_over();
+    sync_folder(temporary_);
+    if (replaces_) {
+      replace_folder();
+    } else {
+      give_name(temporary_, path_, false);
+    }
+    for (NewFile &file : files_) file.keep();
+    begun_ = false;
   }
-  begun_ = false;
   sync_folder(parent_);
 }
 

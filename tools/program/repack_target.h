@@ -3,31 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <string>
 #include <vector>
 
-#include "tools/program/owned_fd.h"
+#include "tools/program/new_file.h"
 
 namespace program {
-
-// A file that was made for writing. Everything throws Failure.
-class NewFile {
- public:
-  // `shown` is the name that errors tell.
-  NewFile(const std::string &path, std::string shown);
-
-  [[nodiscard]] int fd() const { return fd_.get(); }
-  [[nodiscard]] const std::string &shown() const { return shown_; }
-  // Takes the room on disk now, where the file system can.
-  void reserve(uint64_t bytes);
-  void write(const char *data, uint64_t bytes, uint64_t offset);
-  // To the disk, and out of the page cache: who reads the file afterwards reads the disk.
-  void finish();
-
- private:
-  std::string shown_;
-  OwnedFd fd_;
-};
 
 class NewCheckpoint {
  public:
@@ -45,22 +27,21 @@ class NewCheckpoint {
   // Makes the folder, if it is to be one.
   void begin();
   // The name is that of a file in the folder; of a single file it isn't used.
-  [[nodiscard]] NewFile add_file(const std::string &name);
+  [[nodiscard]] NewFile *add_file(const std::string &name);
   // Where it lies until it is published.
   [[nodiscard]] const std::string &temporary_path() const { return temporary_; }
   void publish();
 
  private:
-  void rename_over();
-  void exchange_folders();
+  void replace_folder();
 
   std::string path_;
   std::string parent_;
   std::string temporary_;
   bool folder_;
-  bool replaces_ = false;           // something is there already
-  bool begun_ = false;              // something has the temporary name
-  std::vector<std::string> files_;  // that were made
+  bool replaces_ = false;  // something is there already
+  bool begun_ = false;     // a folder has the temporary name
+  std::deque<NewFile> files_;
 };
 
 }  // namespace program

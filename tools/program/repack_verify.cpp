@@ -6,12 +6,10 @@
 #include <set>
 #include <span>
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <fmt/format.h>
 
 #include "tools/program/failure.h"
+#include "tools/program/files.h"
 #include "tools/program/interrupt.h"
 #include "tools/program/output.h"
 #include "tools/program/owned_fd.h"
@@ -39,7 +37,7 @@ class Side {
  public:
   explicit Side(const RepackSource &checkpoint) : paths_(checkpoint.shards), buffer_(kPieceBytes) {
     for (const std::string &path : paths_) {
-      fds_.emplace_back(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+      fds_.emplace_back(open_to_read(path));
       if (fds_.back().get() < 0) {
         throw system_failure(fmt::format("opening '{}' to verify it failed", path), "open", errno);
       }
@@ -49,8 +47,8 @@ class Side {
   std::span<const unsigned char> read(const sluice_tensor_info &tensor, uint64_t offset,
                                       uint64_t bytes) {
     for (uint64_t done = 0; done < bytes;) {
-      const ssize_t count = ::pread(fds_[tensor.shard].get(), buffer_.data() + done, bytes - done,
-                                    static_cast<off_t>(tensor.file_offset + offset + done));
+      const int64_t count = read_at(fds_[tensor.shard].get(), buffer_.data() + done, bytes - done,
+                                    tensor.file_offset + offset + done);
       if (count < 0 && errno == EINTR) continue;
       if (count <= 0) {
         const int error = count < 0 ? errno : EIO;

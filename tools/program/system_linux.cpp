@@ -1,46 +1,28 @@
 #include "tools/program/system.h"
 
-#include <cstdio>
 #include <cstdlib>
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/ioctl.h>
-#include <sys/statvfs.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 namespace program {
 
-int open_to_read(const std::string &path) { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC); }
-
-int open_to_write(const std::string &path) {
-  return ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-}
-
-int make_temporary(std::string *path) { return ::mkostemp(path->data(), O_CLOEXEC); }
-int close_file(int file) { return ::close(file); }
-
-int64_t read_at(int file, void *buffer, uint64_t bytes, uint64_t offset) {
-  return ::pread(file, buffer, bytes, static_cast<off_t>(offset));
-}
-
-int64_t write_at(int file, const void *data, uint64_t bytes, uint64_t offset) {
-  return ::pwrite(file, data, bytes, static_cast<off_t>(offset));
-}
-
-void remove_file(const std::string &path) { static_cast<void>(::unlink(path.c_str())); }
-void remove_folder(const std::string &path) { static_cast<void>(::rmdir(path.c_str())); }
-
-int rename_file(const std::string &from, const std::string &to) {
-  return ::rename(from.c_str(), to.c_str());
-}
-
-std::optional<uint64_t> room_in(const std::string &folder) {
-  struct statvfs facts {};
-  if (::statvfs(folder.c_str(), &facts) != 0) return std::nullopt;
-  return uint64_t{facts.f_bavail} * facts.f_frsize;
-}
-
 int process_number() { return ::getpid(); }
+
+double processor_seconds() {
+  rusage use{};
+  static_cast<void>(getrusage(RUSAGE_SELF, &use));
+  const auto seconds = [](const timeval &time) {
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
+  };
+  return seconds(use.ru_utime) + seconds(use.ru_stime);
+}
+
+void *open_library(const char *path) { return ::dlopen(path, RTLD_NOW | RTLD_LOCAL); }
+void *library_symbol(void *library, const char *name) { return ::dlsym(library, name); }
 
 void secure_standard_streams() {
   for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {

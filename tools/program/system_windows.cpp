@@ -9,107 +9,38 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <random>
-#include <system_error>
+#include <string>
 #include <vector>
+
+#include "tools/program/wide_text_windows.h"
 
 namespace program {
 namespace {
 
-constexpr DWORD kShareAll = FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE;
 constexpr uint64_t kMostBytesPerCall = uint64_t{1} << 30;
-
-std::wstring wide(std::string_view text) {
-  const int size = static_cast<int>(text.size());
-  const int length = MultiByteToWideChar(CP_UTF8, 0, text.data(), size, nullptr, 0);
-  std::wstring result(static_cast<size_t>(length), L'\0');
-  MultiByteToWideChar(CP_UTF8, 0, text.data(), size, result.data(), length);
-  return result;
-}
-
-std::string utf8(std::wstring_view text) {
-  const int size = static_cast<int>(text.size());
-  const int length =
-      WideCharToMultiByte(CP_UTF8, 0, text.data(), size, nullptr, 0, nullptr, nullptr);
-  std::string result(static_cast<size_t>(length), '\0');
-  WideCharToMultiByte(CP_UTF8, 0, text.data(), size, result.data(), length, nullptr, nullptr);
-  return result;
-}
-
-int failed() {
-  const std::error_code code(static_cast<int>(GetLastError()), std::system_category());
-  const std::error_condition condition = code.default_error_condition();
-  errno = condition.category() == std::generic_category() ? condition.value() : EIO;
-  return -1;
-}
-
-int open_file(const std::string &path, DWORD access, DWORD disposition) {
-  const HANDLE handle = CreateFileW(wide(path).c_str(), access, kShareAll, nullptr, disposition,
-                                    FILE_ATTRIBUTE_NORMAL, nullptr);
-  if (handle == INVALID_HANDLE_VALUE) return failed();
-  return _open_osfhandle(reinterpret_cast<intptr_t>(handle), _O_BINARY);
-}
-
-HANDLE handle_of(int file) { return reinterpret_cast<HANDLE>(_get_osfhandle(file)); }
-
-OVERLAPPED at(uint64_t offset) {
-  OVERLAPPED overlapped{};
-  overlapped.Offset = static_cast<DWORD>(offset);
-  overlapped.OffsetHigh = static_cast<DWORD>(offset >> 32);
-  return overlapped;
-}
 
 }  // namespace
 
-int open_to_read(const std::string &path) { return open_file(path, GENERIC_READ, OPEN_EXISTING); }
-int open_to_write(const std::string &path) { return open_file(path, GENERIC_WRITE, CREATE_ALWAYS); }
-
-int make_temporary(std::string *path) {
-  constexpr int kAttempts = 100;
-  constexpr size_t kRandomLetters = 6;
-  std::random_device random;
-  for (int attempt = 0; attempt < kAttempts; ++attempt) {
-    for (size_t i = path->size() - kRandomLetters; i < path->size(); ++i)
-      (*path)[i] = static_cast<char>('a' + random() % 26);
-    const int file = open_file(*path, GENERIC_WRITE, CREATE_NEW);
-    if (file >= 0 || errno != EEXIST) return file;
-  }
-  return -1;
-}
-
-int close_file(int file) { return _close(file); }
-
-int64_t read_at(int file, void *buffer, uint64_t bytes, uint64_t offset) {
-  OVERLAPPED overlapped = at(offset);
-  DWORD got = 0;
-  const auto asked = static_cast<DWORD>(std::min(bytes, kMostBytesPerCall));
-  if (ReadFile(handle_of(file), buffer, asked, &got, &overlapped)) return got;
-  return GetLastError() == ERROR_HANDLE_EOF ? 0 : failed();
-}
-
-int64_t write_at(int file, const void *data, uint64_t bytes, uint64_t offset) {
-  OVERLAPPED overlapped = at(offset);
-  DWORD put = 0;
-  const auto asked = static_cast<DWORD>(std::min(bytes, kMostBytesPerCall));
-  return WriteFile(handle_of(file), data, asked, &put, &overlapped) ? put : failed();
-}
-
-void remove_file(const std::string &path) { DeleteFileW(wide(path).c_str()); }
-void remove_folder(const std::string &path) { RemoveDirectoryW(wide(path).c_str()); }
-
-int rename_file(const std::string &from, const std::string &to) {
-  const bool done =
-      MoveFileExW(wide(from).c_str(), wide(to).c_str(), MOVEFILE_REPLACE_EXISTING) != 0;
-  return done ? 0 : failed();
-}
-
-std::optional<uint64_t> room_in(const std::string &folder) {
-  ULARGE_INTEGER room{};
-  if (!GetDiskFreeSpaceExW(wide(folder).c_str(), &room, nullptr, nullptr)) return std::nullopt;
-  return room.QuadPart;
-}
-
 int process_number() { return _getpid(); }
+
+double processor_seconds() {
+  FILETIME created{}, ended{}, kernel{}, user{};
+  GetProcessTimes(GetCurrentProcess(), &created, &ended, &kernel, &user);
+  const auto seconds = [](const FILETIME &time) {  // of units of 100 ns
+    return static_cast<double>(uint64_t{time.dwHighDateTime} << 32 | time.dwLowDateTime) / 1e7;
+  };
+  return seconds(kernel) + seconds(user);
+}
+
+void *open_library(const char *path) {
+  std::wstring name = wide(path);
+  std::replace(name.begin(), name.end(), L'/', L'\\');
+  return LoadLibraryW(name.c_str());
+}
+
+void *library_symbol(void *library, const char *name) {
+  return reinterpret_cast<void *>(GetProcAddress(static_cast<HMODULE>(library), name));
+}
 
 void secure_standard_streams() {
   _setmode(static_cast<int>(StandardStream::output), _O_BINARY);

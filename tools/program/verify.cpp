@@ -14,12 +14,12 @@
 #include <fmt/format.h>
 
 #include "tools/program/failure.h"
+#include "tools/program/files.h"
 #include "tools/program/interrupt.h"
 #include "tools/program/output.h"
 #include "tools/program/owned_fd.h"
 #include "tools/program/progress.h"
 #include "tools/program/sized.h"
-#include "tools/program/system.h"
 
 namespace program {
 namespace {

@@ -125,6 +125,14 @@ TEST_CASE("the struct passes the environment, which passes the default") {
   CHECK(options.value().ring == 2 * kMiB);
 }
 
+TEST_CASE("environment variables are UTF-8") {
+  const std::string path = "C:/Mod\u00e8les/\u6a21\u578b \U0001f680/driver.dll";
+  const Environment driver("SLUICE_DRIVER", path.c_str());
+  auto options = resolve_options(nullptr);
+  REQUIRE(options.ok());
+  CHECK(options.value().driver == path);
+}
+
 TEST_CASE("a bad environment variable is named") {
   const Environment bad("SLUICE_VRAM_LIMIT", "much");
   const auto options = resolve_options(nullptr);

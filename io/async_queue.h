@@ -40,7 +40,8 @@ class AsyncQueue {
   virtual void flush() noexcept = 0;
   // A completion that is there already.
   virtual bool poll_one(Completion *out) noexcept = 0;
-  // The next completion; something is in flight.
+  // The next completion; something is in flight. One without an operation: none came for a while,
+  // and the caller may have more to begin.
   virtual Completion wait_one() noexcept = 0;
   // Lets go of the files that the queue holds; nothing is in flight.
   virtual void forget_files() noexcept = 0;

@@ -61,9 +61,9 @@ class UringQueue final : public AsyncQueue {
   };
 
   void register_what_may(std::span<std::byte> fixed_memory) noexcept;
-  int fixed_file(ReadOperation &operation) noexcept;
+  int fixed_file(const ReadOperation &operation, int descriptor) noexcept;
   Status try_out() noexcept;
-  int enter_ring(unsigned wait_for) noexcept;
+  int enter_ring(unsigned wait_for, uint32_t patience_ms) noexcept;
   void enter(unsigned wait_for) noexcept;
 
   Runtime &runtime_;
@@ -92,7 +92,8 @@ UringQueue::~UringQueue() {
 // Some containers allow rings to be made and forbid to enter them.
 Status UringQueue::try_out() noexcept {
   io_uring_prep_nop(io_uring_get_sqe(&ring_));
-  if (const int result = enter_ring(1); result < 0) return refused_ring("io_uring_enter", -result);
+  if (const int result = enter_ring(1, 0); result < 0)
+    return refused_ring("io_uring_enter", -result);
   io_uring_cqe *cqe = nullptr;
   if (io_uring_peek_cqe(&ring_, &cqe) != 0) return refused_ring("io_uring_enter", EIO);
   io_uring_cqe_seen(&ring_, cqe);
@@ -111,14 +112,14 @@ void UringQueue::register_what_may(std::span<std::byte> fixed_memory) noexcept {
 }
 
 // The index of the operation's file in the ring's table, or -1: use the descriptor.
-int UringQueue::fixed_file(ReadOperation &operation) noexcept {
+int UringQueue::fixed_file(const ReadOperation &operation, int descriptor) noexcept {
   if (!fixed_files_) return -1;
   for (unsigned i = 0; i < kFileSlots; ++i)
     if (files_[i].file_id == operation.file->id() && files_[i].direct == operation.direct)
       return static_cast<int>(i);
   const unsigned index = next_file_slot_++ % kFileSlots;
   files_[index] = {};
-  if (os().ring_update_file(&ring_, index, operation.descriptor()) != 0) return -1;
+  if (os().ring_update_file(&ring_, index, descriptor) != 0) return -1;
   files_[index] = {operation.file->id(), operation.direct};
   return static_cast<int>(index);
 }
@@ -134,8 +135,8 @@ void UringQueue::forget_files() noexcept {
 
 void UringQueue::submit(ReadOperation &operation) noexcept {
   io_uring_sqe *sqe = io_uring_get_sqe(&ring_);  // the ring has room for the whole depth
-  const int plain = operation.descriptor();
-  const int index = fixed_file(operation);
+  const int plain = operation.choose();
+  const int index = fixed_file(operation, plain);
   const int descriptor = index >= 0 ? index : plain;
   if (operation.fixed)
     io_uring_prep_read_fixed(sqe, descriptor, operation.next_buffer(), operation.next_bytes(),
@@ -143,7 +144,7 @@ void UringQueue::submit(ReadOperation &operation) noexcept {
   else
     io_uring_prep_read(sqe, descriptor, operation.next_buffer(), operation.next_bytes(),
                        operation.next_offset());
-  if (operation.next_uncached()) sqe->rw_flags = kUncachedFlag;
+  if (operation.asked_uncached) sqe->rw_flags = kUncachedFlag;
   if (index >= 0) io_uring_sqe_set_flags(sqe, IOSQE_FIXED_FILE);
   io_uring_sqe_set_data(sqe, &operation);
   not_taken_.push_back(&operation);
@@ -163,10 +164,10 @@ bool UringQueue::poll_one(Completion *out) noexcept {
 }
 
 // Submits what waits, and waits for completions. The operations taken, or the error that stays.
-int UringQueue::enter_ring(unsigned wait_for) noexcept {
+int UringQueue::enter_ring(unsigned wait_for, uint32_t patience_ms) noexcept {
   int result = 0;
   for (uint32_t attempt = 0; attempt < kMaxReadAttempts; ++attempt) {
-    result = os().ring_submit(&ring_, wait_for);
+    result = os().ring_submit(&ring_, wait_for, patience_ms);
     if (result >= 0) return result;
     if (attempt > 4) std::this_thread::sleep_for(std::chrono::microseconds(100));
   }
@@ -175,7 +176,7 @@ int UringQueue::enter_ring(unsigned wait_for) noexcept {
 
 // A ring that keeps failing is broken.
 void UringQueue::enter(unsigned wait_for) noexcept {
-  const int result = enter_ring(wait_for);
+  const int result = enter_ring(wait_for, kQueuePatienceMs);
   if (result >= 0) {
     const auto taken = std::min(static_cast<size_t>(result), not_taken_.size());
     not_taken_.erase(not_taken_.begin(), not_taken_.begin() + static_cast<ptrdiff_t>(taken));
@@ -195,17 +196,17 @@ void UringQueue::flush() noexcept {
 
 AsyncQueue::Completion UringQueue::wait_one() noexcept {
   Completion completion;
-  while (!poll_one(&completion)) {
-    if (!broken_) {
-      enter(1);
-    } else if (!not_taken_.empty()) {
-      completion = {not_taken_.back(), 0, false};
-      not_taken_.pop_back();
-      break;
-    } else {  // with the kernel: it completes without being entered
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
+  if (poll_one(&completion)) return completion;
+  if (!broken_) {
+    enter(1);
+  } else if (!not_taken_.empty()) {
+    completion = {not_taken_.back(), 0, false};
+    not_taken_.pop_back();
+    return completion;
+  } else {  // with the kernel: it completes without being entered
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
+  poll_one(&completion);
   return completion;
 }
 

@@ -90,7 +90,7 @@ PortQueue::FileSlot *PortQueue::idle_slot() noexcept {
 }
 
 PortQueue::FileSlot *PortQueue::slot_of(ReadOperation &operation) noexcept {
-  const int descriptor = operation.descriptor();
+  const int descriptor = operation.choose();
   for (FileSlot &file : files_)
     if (file.file_id == operation.file->id() && file.direct == operation.direct) return &file;
   FileSlot *file = idle_slot();
@@ -148,7 +148,8 @@ AsyncQueue::Completion PortQueue::wait_one() noexcept {
   for (uint32_t attempt = 1;; ++attempt) {
     PortRead *read = nullptr;
     int result = 0;
-    const int answer = os().port_wait(port_, &read, &result);
+    const int answer = os().port_wait(port_, kQueuePatienceMs, &read, &result);
+    if (answer == 0 && !read) return {};
     if (answer == 0) return complete(*static_cast<Read *>(read->owner), result);
     if (attempt >= kMaxReadAttempts && !broken_) note_broken(-answer);
     if (attempt > 4) std::this_thread::sleep_for(std::chrono::milliseconds(1));

@@ -16,7 +16,7 @@ ReadStep ReadOperation::again() noexcept {
 // A flag is given up at the read that failed: the page cache's, the registered buffer, direct
 // reads.
 ReadStep ReadOperation::refused(int number) noexcept {
-  if (next_uncached() && number == EOPNOTSUPP) {
+  if (asked_uncached && number == EOPNOTSUPP) {
     file->refuse_uncached();
     return again();
   }

@@ -23,6 +23,7 @@ struct ReadOperation {
   bool direct = false;
   bool uncached = false;  // what is read buffered shall not stay in the page cache
   bool fixed = false;     // the buffer lies in memory that is registered with the ring
+  bool asked_uncached = false;  // the read under way carries the flag
 
   uint32_t got_bytes = 0;
   uint32_t attempts = 0;  // without progress
@@ -35,11 +36,12 @@ struct ReadOperation {
   uint32_t next_bytes() const noexcept {
     return (direct ? length_bytes : needed_bytes) - got_bytes;
   }
-  // Whether the next read is asked for with the flag.
-  bool next_uncached() const noexcept { return uncached && !direct && file->uncached_reads(); }
-  // Goes on buffered where another operation has found that direct reads don't work after all.
-  int descriptor() noexcept {
+  // Decides how the next read is made, first of all, and gives the descriptor: other operations on
+  // the file may have found that direct reads, or the flag, don't work after all. What they find
+  // while this read is under way changes nothing about what it was asked with.
+  int choose() noexcept {
     if (direct && file->direct() < 0) direct = false;
+    asked_uncached = uncached && !direct && file->uncached_reads();
     return direct ? file->direct() : file->buffered();
   }
 

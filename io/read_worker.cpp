@@ -49,7 +49,7 @@ void ReadWorker::run() noexcept {
   for (;;) {
     while (busy_ < in_flight_.size() && begin_next(busy_ == 0)) reap();
     if (busy_ == 0) return;  // begin_next waited and the reader stops
-    complete(queue_->wait_one());
+    if (const AsyncQueue::Completion next = queue_->wait_one(); next.operation) complete(next);
   }
 }
 
@@ -131,8 +131,8 @@ void ReadWorker::perform(InFlight &entry) noexcept {
   ReadOperation &operation = entry.operation;
   operation.fixed = false;
   for (;;) {
-    const int descriptor = operation.descriptor();  // first: it decides how much is asked for
-    const auto read = operation.next_uncached() ? os().read_uncached : os().read_at;
+    const int descriptor = operation.choose();
+    const auto read = operation.asked_uncached ? os().read_uncached : os().read_at;
     const int64_t result =
         read(descriptor, operation.next_buffer(), operation.next_bytes(), operation.next_offset());
     const ReadStep step = operation.advance(static_cast<int>(result));

@@ -27,6 +27,8 @@ inline constexpr uint32_t kSlotsPerWorker = 2;
 inline constexpr uint32_t kDefaultMaxWorkers = 12;
 inline constexpr uint32_t kMaxWorkers = 64;
 inline constexpr uint32_t kMaxReadAttempts = 64;  // of one operation without any progress
+// A thread whose reads hang looks this often whether others have come.
+inline constexpr uint32_t kQueuePatienceMs = 20;
 inline constexpr uint64_t kMaxRanges = uint64_t{1} << 24;
 inline constexpr size_t kMaxReadParts = 64;
 

@@ -44,6 +44,7 @@ enum class Advice { kHugePages, kNoHugePages, kDontFork, kDontDump };
 struct OsTable {
   int (*open_read)(const char *path);
   // Another descriptor of the same file, for direct reads; never of what the path leads to now.
+  // -EMFILE where it would take one of the last eighth of the process's descriptors.
   int (*reopen_direct)(int descriptor);
   int (*close)(int descriptor);
   int (*file_facts)(int descriptor, FileFacts *out);
@@ -61,14 +62,17 @@ struct OsTable {
   int (*ring_register_buffers)(io_uring *ring, const iovec *buffers, unsigned count);
   int (*ring_register_files)(io_uring *ring, const int *descriptors, unsigned count);
   int (*ring_update_file)(io_uring *ring, unsigned index, int descriptor);
-  int (*ring_submit)(io_uring *ring, unsigned wait_for);
+  // Hands over what was queued, and waits for `wait_for` completions, but not longer than
+  // `patience_ms` where the kernel can bound it (0: as long as it takes). The count handed over.
+  int (*ring_submit)(io_uring *ring, unsigned wait_for, uint32_t patience_ms);
   void (*ring_exit)(io_uring *ring);
   int (*port_open)(intptr_t *out_port);
   // Another descriptor of the same file, direct like this one, whose reads complete at the port.
   int (*port_add_file)(intptr_t port, int descriptor);
   // 0: its completion will arrive at the port. -ENODATA: nothing arrives, the file has ended.
   int (*port_read)(int descriptor, void *buffer, uint32_t bytes, uint64_t offset, PortRead *read);
-  int (*port_wait)(intptr_t port, PortRead **out_read, int *out_result);
+  // 0 with a completion, or with none (nullptr) once `patience_ms` have passed.
+  int (*port_wait)(intptr_t port, uint32_t patience_ms, PortRead **out_read, int *out_result);
   void (*port_close)(intptr_t port);
   int (*thread_start)(void (*body)(void *), void *argument, uint64_t *out_thread);
   void (*thread_detach)(uint64_t thread);

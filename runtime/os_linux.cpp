@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -34,11 +35,24 @@ int open_read(const char *path) {
   return descriptor < 0 ? -errno : descriptor;
 }
 
+// Descriptors are given from the lowest on: a high one says that few are left. Those belong to what
+// can't do without one, in the program as well.
+bool leaves_spare_descriptors(int descriptor) {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return true;
+  return static_cast<rlim_t>(descriptor) < limit.rlim_cur - limit.rlim_cur / 8;
+}
+
 int reopen_direct(int descriptor) {
   char link[32];
   std::snprintf(link, sizeof link, "/proc/self/fd/%d", descriptor);
   const int direct = ::open(link, O_RDONLY | O_CLOEXEC | O_DIRECT);
-  return direct < 0 ? -errno : direct;
+  if (direct < 0) return -errno;
+  if (!leaves_spare_descriptors(direct)) {
+    ::close(direct);
+    return -EMFILE;
+  }
+  return direct;
 }
 
 int close_descriptor(int descriptor) { return negated(::close(descriptor)); }
@@ -174,8 +188,15 @@ int ring_update_file(io_uring *ring, unsigned index, int descriptor) {
   const int updated = io_uring_register_files_update(ring, index, &descriptor, 1);
   return updated < 0 ? updated : 0;
 }
-int ring_submit(io_uring *ring, unsigned wait_for) {
-  return io_uring_submit_and_wait(ring, wait_for);
+int ring_submit(io_uring *ring, unsigned wait_for, uint32_t patience_ms) {
+  const bool bounded = patience_ms != 0 && (ring->features & IORING_FEAT_EXT_ARG) != 0;
+  if (wait_for == 0 || !bounded) return io_uring_submit_and_wait(ring, wait_for);
+  __kernel_timespec patience{patience_ms / 1000, patience_ms % 1000 * 1000000ll};
+  io_uring_cqe *first = nullptr;
+  const unsigned queued = io_uring_sq_ready(ring);
+  const int result = io_uring_submit_and_wait_timeout(ring, &first, wait_for, &patience, nullptr);
+  if (result < 0 && result != -ETIME) return result;
+  return static_cast<int>(queued - io_uring_sq_ready(ring));
 }
 void ring_exit(io_uring *ring) { io_uring_queue_exit(ring); }
 

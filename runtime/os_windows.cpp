@@ -218,14 +218,15 @@ int port_read(int descriptor, void *buffer, uint32_t bytes, uint64_t offset, Por
   return code == ERROR_HANDLE_EOF ? -ENODATA : failed_with(code);
 }
 
-int port_wait(intptr_t port, PortRead **out_read, int *out_result) {
+int port_wait(intptr_t port, uint32_t patience_ms, PortRead **out_read, int *out_result) {
   DWORD got = 0;
   ULONG_PTR key = 0;
   OVERLAPPED *overlapped = nullptr;
-  const bool good =
-      GetQueuedCompletionStatus(reinterpret_cast<HANDLE>(port), &got, &key, &overlapped, INFINITE);
-  if (!overlapped) return last_error();
+  const bool good = GetQueuedCompletionStatus(reinterpret_cast<HANDLE>(port), &got, &key,
+                                              &overlapped, patience_ms);
+  if (!overlapped && GetLastError() != WAIT_TIMEOUT) return last_error();
   *out_read = reinterpret_cast<PortRead *>(overlapped);
+  if (!overlapped) return 0;
   const DWORD code = good ? ERROR_SUCCESS : GetLastError();
   *out_result =
       code == ERROR_SUCCESS || code == ERROR_HANDLE_EOF ? static_cast<int>(got) : failed_with(code);

@@ -317,7 +317,7 @@ TEST_CASE("rings that may be made and not entered are refused rings") {
   const auto data = pattern(5000, 3);
   write_file(folder.file("f"), data.data(), data.size());
   sluice::OsTable table = sluice::os_native();
-  table.ring_submit = [](io_uring *, unsigned) { return -EPERM; };
+  table.ring_submit = [](io_uring *, unsigned, uint32_t) { return -EPERM; };
   for (const sluice_io_backend io : {SLUICE_IO_URING, SLUICE_IO_AUTO}) {
     Reading reading({io, SLUICE_AUTO, "13000"});
     reading.open(folder.file("f"), 1 << 20);

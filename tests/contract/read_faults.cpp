@@ -640,6 +640,29 @@ TEST_CASE("a read that hangs holds up no other one, and is right in the end") {
   });
 }
 
+TEST_CASE("reads that hang in the queues of all threads hold up no later one") {
+  each_file_way([&](Way way) {
+    if (way.io != SLUICE_IO_URING) return;  // a positioned read takes its thread along
+    way.workers = 1;
+    sluice::OsTable rows = sluice::os_native();
+    StalledReads stalled(&rows);
+    const OtherTable table(rows, way.direct);
+    Load load(way);
+    const auto ranges = load.ranges();
+    stalled.stall(load.path(), kSlot, 2 * kSlot);
+    sluice_read *hanging = load.submit({ranges[0]});
+    stalled.wait_for_first();
+    uint64_t done = 0, total = 0;
+    do CHECK(sluice_read_progress(hanging, &done, &total) == SLUICE_OK);
+    while (total - done > kSlot);
+    for (int i = 0; i < 3; ++i) CHECK(load.finish(load.submit({ranges[1]})) == SLUICE_OK);
+    stalled.let_through();
+    CHECK(load.finish(hanging) == SLUICE_OK);
+    load.check_bytes();
+    load.check_works();
+  });
+}
+
 TEST_CASE("a read that hangs can be cancelled, and begins nothing more") {
   each_file_way([&](const Way &way) {
     sluice::OsTable rows = sluice::os_native();

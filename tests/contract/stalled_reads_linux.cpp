@@ -47,12 +47,12 @@ void divert(io_uring_sqe &sqe) {
   sqe.rw_flags = 0;
 }
 
-int submit_diverted(io_uring *ring, unsigned wait_for) {
+int submit_diverted(io_uring *ring, unsigned wait_for, uint32_t patience_ms) {
   for (unsigned i = ring->sq.sqe_head; i != ring->sq.sqe_tail; ++i) {
     io_uring_sqe &sqe = ring->sq.sqes[i & ring->sq.ring_mask];
     if (sqe.opcode == IORING_OP_READ || sqe.opcode == IORING_OP_READ_FIXED) divert(sqe);
   }
-  return sluice::os_native().ring_submit(ring, wait_for);
+  return sluice::os_native().ring_submit(ring, wait_for, patience_ms);
 }
 
 }  // namespace

@@ -15,6 +15,7 @@ struct Way {
   sluice_io_backend io;
   sluice_switch direct;
   const char *version;
+  uint32_t workers = 2;
 };
 
 inline constexpr const char *kDriverVersions[] = {"11080", "12040", "12080", "13000"};
@@ -26,7 +27,7 @@ inline sluice_options options_of(const Way &way) {
   options.direct_io = way.direct;
   options.slot = kSlot;
   options.ring = 4 * options.slot;
-  options.io_workers = 2;
+  options.io_workers = way.workers;
   return options;
 }
 

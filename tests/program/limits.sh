@@ -33,8 +33,8 @@ under limit -Sn 600 -- set --verify
 expect_failure OUT_OF_FILE_DESCRIPTORS set/model-0 'ulimit -n'
 hard=$(ulimit -Hn)
 if [[ $hard == unlimited ]] || ((hard >= 1500)); then
-  under limit -Sn 1500 -- set --direct-io on
-  expect_exit 0
+  under limit -Sn 1500 -- set --verify --direct-io on
+  expect_verified
   expect_json shards $shards
   (($("$JSON" get stats.direct_io_fallbacks <out) > 0)) || fail 'no file was read buffered'
 else

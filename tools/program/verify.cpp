@@ -31,9 +31,40 @@ void *const kStreamPerThread = reinterpret_cast<void *>(uintptr_t{2});  // CU_ST
 
 constexpr uint64_t kSame = UINT64_MAX;
 
-struct Shard {
-  std::string path;
-  OwnedFd fd;
+// What one thread reads: one file at a time, since a checkpoint may have more than may be open.
+class ShardReader {
+ public:
+  void read(const std::string &path, uint64_t offset, uint64_t bytes, unsigned char *target) {
+    if (fd_.get() < 0 || path != path_) open(path);
+    while (bytes != 0) {
+      const int64_t count = read_at(fd_.get(), target, bytes, offset);
+      if (count < 0 && errno == EINTR) continue;
+      if (count < 0) {
+        throw system_failure(fmt::format("reading '{}' at {} to verify it failed", path, offset),
+                             "pread", errno);
+      }
+      if (count == 0) {
+        throw Failure(sluice_status_name(SLUICE_END_OF_FILE),
+                      fmt::format("'{}' now ends at {}: it was truncated while it was verified",
+                                  path, offset));
+      }
+      target += count;
+      offset += static_cast<uint64_t>(count);
+      bytes -= static_cast<uint64_t>(count);
+    }
+  }
+
+ private:
+  void open(const std::string &path) {
+    fd_ = OwnedFd();
+    fd_ = OwnedFd(open_to_read(path));
+    if (fd_.get() < 0)
+      throw system_failure(fmt::format("opening '{}' to verify it failed", path), "open", errno);
+    path_ = path;
+  }
+
+  std::string path_;
+  OwnedFd fd_;
 };
 
 struct Piece {
@@ -51,32 +82,12 @@ uint64_t first_difference(const std::vector<unsigned char> &a, const std::vector
   return static_cast<uint64_t>(std::mismatch(a.begin(), end, b.begin()).first - a.begin());
 }
 
-void read_file(const Shard &shard, uint64_t offset, uint64_t bytes, unsigned char *target) {
-  while (bytes != 0) {
-    const int64_t count = read_at(shard.fd.get(), target, bytes, offset);
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) {
-      throw system_failure(
-          fmt::format("reading '{}' at {} to verify it failed", shard.path, offset), "pread",
-          errno);
-    }
-    if (count == 0) {
-      throw Failure(sluice_status_name(SLUICE_END_OF_FILE),
-                    fmt::format("'{}' now ends at {}: it was truncated while it was verified",
-                                shard.path, offset));
-    }
-    target += count;
-    offset += static_cast<uint64_t>(count);
-    bytes -= static_cast<uint64_t>(count);
-  }
-}
-
 class Verifier {
  public:
   Verifier(sluice_checkpoint *checkpoint, sluice_device *device,
            const std::vector<uint64_t> &addresses)
       : checkpoint_(checkpoint), device_(device), addresses_(addresses), progress_("verifying") {
-    open_shards();
+    know_shards();
     differs_at_.assign(addresses.size(), kSame);
   }
 
@@ -95,17 +106,14 @@ class Verifier {
   }
 
  private:
-  void open_shards() {
+  void know_shards() {
     auto info = sized<sluice_checkpoint_info>();
     check(sluice_checkpoint_info_get(checkpoint_, &info));
     bytes_total_ = info.data_bytes;
     for (uint32_t i = 0; i < info.shard_count; ++i) {
       const char *path = nullptr;
       check(sluice_checkpoint_shard(checkpoint_, i, &path, nullptr));
-      shards_.push_back({path, OwnedFd(open_to_read(path))});
-      if (shards_.back().fd.get() < 0) {
-        throw system_failure(fmt::format("opening '{}' to verify it failed", path), "open", errno);
-      }
+      shards_.emplace_back(path);
     }
   }
 
@@ -131,10 +139,15 @@ class Verifier {
 
   void work() {
     try {
+      ShardReader shard;
       std::vector<unsigned char> from_file(kPieceBytes);
       std::vector<unsigned char> from_device(kPieceBytes);
       Piece piece;
-      while (take(&piece)) compare(piece, &from_file, &from_device);
+      while (take(&piece)) {
+        shard.read(shards_[piece.tensor.shard], piece.tensor.file_offset + piece.offset,
+                   piece.bytes, from_file.data());
+        compare(piece, from_file, &from_device);
+      }
       stop_if_interrupted();
       check(sluice_stream_forget(device_, kStreamPerThread));
     } catch (...) {
@@ -143,13 +156,11 @@ class Verifier {
     }
   }
 
-  void compare(const Piece &piece, std::vector<unsigned char> *from_file,
+  void compare(const Piece &piece, const std::vector<unsigned char> &from_file,
                std::vector<unsigned char> *from_device) {
-    read_file(shards_[piece.tensor.shard], piece.tensor.file_offset + piece.offset, piece.bytes,
-              from_file->data());
     check(sluice_copy_to_host(device_, addresses_[piece.index] + piece.offset, piece.bytes,
                               kStreamPerThread, from_device->data()));
-    const uint64_t difference = first_difference(*from_file, *from_device, piece.bytes);
+    const uint64_t difference = first_difference(from_file, *from_device, piece.bytes);
     if (difference != kSame) {
       const std::scoped_lock lock(mutex_);
       uint64_t &first = differs_at_[piece.index];
@@ -177,7 +188,7 @@ class Verifier {
   sluice_checkpoint *checkpoint_;
   sluice_device *device_;
   const std::vector<uint64_t> &addresses_;
-  std::vector<Shard> shards_;
+  std::vector<std::string> shards_;  // paths
   Progress progress_;
   uint64_t bytes_total_ = 0;
   std::atomic<uint64_t> bytes_done_{0};

@@ -78,8 +78,8 @@ void choose_route(FileRoute &route) {
   if (route.residency == Residency::kAll) return;
   route.direct = file.direct() >= 0;
   route.uncached = true;
-  route.reason += options.direct_io == SLUICE_ON ? "; direct, as asked: " : "; on disk: ";
-  route.reason += file.direct_reason();
+  const char *way = options.direct_io == SLUICE_ON ? "; direct, as asked: " : "; direct: ";
+  route.reason += (route.direct ? way : "; buffered: ") + file.direct_reason();
 }
 
 void place_pieces(ReadPlan &plan, const std::vector<FileRoute> &routes) {

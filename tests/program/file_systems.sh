@@ -90,13 +90,13 @@ loads() {
         expect_json io.backend $io
         case $way.$cached in
           on.*) expect_json io.direct $direct
-            expect_reason "direct, as asked: $answer" ;;
+            expect_reason "$([[ $direct == true ]] && echo 'direct, as asked' || echo buffered): $answer" ;;
           off.*) expect_json io.direct false
             expect_reason 'buffered, as asked' ;;
           auto.true) expect_json io.direct false
             expect_reason '100 % are in the page cache' 'from the page cache' ;;
           auto.*) expect_json io.direct $direct
-            expect_reason "on disk: $answer" ;;
+            expect_reason "$([[ $direct == true ]] && echo direct || echo buffered): $answer" ;;
         esac
         [[ $("$JSON" get io.direct <out) == false ]] || expect_reason 'direct from the disk'
         [[ $way$cached$direct != autofalse ]] || expect_reason 'buffered from the disk'

@@ -69,12 +69,13 @@ uring=(uring)
 # loads FOLDER always|remembers|forgets: whether a file is in the page cache whatever one does, is
 # there once it was read, or is gone at the next opening.
 loads() {
-  local file=$1/model.safetensors cache=$2 direct=false answer='opening for direct reads answered'
+  local file=$1/model.safetensors cache=$2
+  local direct=false asked=buffered chosen=buffered answer='opening for direct reads answered'
   local io way state cached
   tried=$((tried + 1))
   # What the machine's own dd can do is what is expected.
   if dd if="$file" of=/dev/null bs=4096 count=1 iflag=direct status=none 2>/dev/null; then
-    direct=true answer='a direct read was tried and works'
+    direct=true asked='direct, as asked' chosen=direct answer='a direct read was tried and works'
   fi
   for io in "${uring[@]}" threads; do
     for way in on off auto; do
@@ -90,13 +91,13 @@ loads() {
         expect_json io.backend $io
         case $way.$cached in
           on.*) expect_json io.direct $direct
-            expect_reason "$([[ $direct == true ]] && echo 'direct, as asked' || echo buffered): $answer" ;;
+            expect_reason "$asked: $answer" ;;
           off.*) expect_json io.direct false
             expect_reason 'buffered, as asked' ;;
           auto.true) expect_json io.direct false
             expect_reason '100 % are in the page cache' 'from the page cache' ;;
           auto.*) expect_json io.direct $direct
-            expect_reason "$([[ $direct == true ]] && echo direct || echo buffered): $answer" ;;
+            expect_reason "$chosen: $answer" ;;
         esac
         [[ $("$JSON" get io.direct <out) == false ]] || expect_reason 'direct from the disk'
         [[ $way$cached$direct != autofalse ]] || expect_reason 'buffered from the disk'

@@ -4,8 +4,6 @@
 #include <doctest.h>
 
 #include <bit>
-#include <chrono>
-#include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <map>
@@ -560,9 +558,10 @@ TEST_CASE("same verdict as the reader of the gguf package") {
   CHECK(good > 15);
 }
 
-TEST_CASE("a vocabulary of 260,000 words takes milliseconds") {
+// Looking through the words before for each word would run into the test's time limit.
+TEST_CASE("a vocabulary of a million words is parsed in work that grows with its length") {
   std::string tokens, scores;
-  constexpr uint64_t kTokens = 260'000;
+  constexpr uint64_t kTokens = 1'000'000;
   for (uint64_t i = 0; i < kTokens; ++i) {
     tokens += text("token" + std::to_string(i));
     scores += u32(i);
@@ -570,16 +569,5 @@ TEST_CASE("a vocabulary of 260,000 words takes milliseconds") {
   File file = file_of({tensor("t", {4}, kF32, 0)});
   file.keys = {key("tokenizer.ggml.tokens", kArray, array(kString, kTokens, tokens)),
                key("tokenizer.ggml.scores", kArray, array(kFloat32, kTokens, scores))};
-  const std::string bytes = file.bytes();
-  double best = 1e9;
-  for (int i = 0; i < 5; ++i) {
-    const auto start = std::chrono::steady_clock::now();
-    CHECK(parse(bytes).ok());
-    best = std::min(
-        best, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
-  }
-  MESSAGE(bytes.size() << " bytes: " << best * 1e3 << " ms");
-  if (!std::getenv("SLUICE_SANITIZE") || !*std::getenv("SLUICE_SANITIZE")) {
-    CHECK(best < 0.05);  // 2 ms where nothing else runs
-  }
+  CHECK(parse(file.bytes()).ok());
 }

@@ -2,7 +2,6 @@
 // safetensors library's own verdicts (verdicts.json, made by verdicts.py).
 #include <doctest.h>
 
-#include <chrono>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -304,31 +303,17 @@ TEST_CASE("same verdict as the safetensors library") {
   CHECK(differing > 10);
 }
 
-TEST_CASE("100,000 tensors are parsed in time that grows with the header only") {
-  const auto header_of = [](uint64_t count) {
-    std::string json = "{";
-    for (uint64_t i = 0; i < count; ++i) {
-      json += fmt::format("{}{}", i == 0 ? "" : ",",
-                          tensor(fmt::format("model.layers.{}.experts.{}.w", i / 100, i % 100),
-                                 "\"BF16\"", "[2048,7168]",
-                                 fmt::format("[{},{}]", i * 29360128, (i + 1) * 29360128)));
-    }
-    return json + "}";
-  };
-  const auto seconds = [](const std::string &json, uint64_t count) {
-    const auto start = std::chrono::steady_clock::now();
-    CHECK(parse_safetensors_header(json, count * 29360128).ok());
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  };
-  const std::string small = header_of(10'000), large = header_of(100'000);
-  double best_small = 1e9, best_large = 1e9;
-  for (int i = 0; i < 5; ++i) {
-    best_small = std::min(best_small, seconds(small, 10'000));
-    best_large = std::min(best_large, seconds(large, 100'000));
+// Comparing each tensor with each other one would run into the test's time limit.
+TEST_CASE("a header of 500,000 tensors is parsed in work that grows with its length") {
+  constexpr uint64_t kTensors = 500'000, kBytes = uint64_t{2048} * 7168 * 2;
+  std::string json = "{";
+  for (uint64_t i = 0; i < kTensors; ++i) {
+    json +=
+        fmt::format("{}{}", i == 0 ? "" : ",",
+                    tensor(fmt::format("layers.{}.experts.{}.w", i / 100, i % 100), "\"BF16\"",
+                           "[2048,7168]", fmt::format("[{},{}]", i * kBytes, (i + 1) * kBytes)));
   }
-  MESSAGE("10,000: " << best_small << " s, 100,000: " << best_large << " s");
-  CHECK(best_large < 40 * best_small);
-  if (!std::getenv("SLUICE_SANITIZE") || !*std::getenv("SLUICE_SANITIZE")) {
-    CHECK(best_large < 0.3);  // 0.12 s where nothing else runs
-  }
+  const auto parsed = parse_safetensors_header(json + "}", kTensors * kBytes);
+  REQUIRE(parsed.ok());
+  CHECK(parsed.value().tensor_count() == kTensors);
 }
